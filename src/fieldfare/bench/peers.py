@@ -1,0 +1,46 @@
+"""The peers: engines of others, fed the same subscriptions in the layout that suits each best.
+
+Each gets its events prepared in its own form before the clock starts, answers in batches, and must find ids, not only
+how many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+from fieldfare.bench.measuring import ChangingEngine
+from fieldfare.bench.workload import Workload
+from fieldfare.errors import MissingDependencyError
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """An engine to compare with. Its module is imported when it is needed, for its library may not be installed."""
+
+    description: str
+    module: str
+    engine: str
+    boxes_only: bool = False
+
+    def knows(self, workload: Workload) -> bool:
+        """Whether it can hold these subscriptions at all."""
+        return workload.is_boxes or not self.boxes_only
+
+    def build(self, workload: Workload, live: int) -> ChangingEngine:
+        """The engine with the first `live` subscriptions of a workload."""
+        try:
+            module = import_module(self.module)
+        except ModuleNotFoundError as error:
+            advice = f"{error.name} is not installed: pip install 'fieldfare[bench]', or leave it out with --peer"
+            raise MissingDependencyError(advice) from error
+        engine: Callable[[Workload, int], ChangingEngine] = getattr(module, self.engine)
+        return engine(workload, live)
+
+
+PEERS: dict[str, Peer] = {
+    "numpy": Peer("brute force by column", "fieldfare.bench.numpy_peer", "NumpyEngine"),
+    "duckdb": Peer("a join on one thread", "fieldfare.bench.duckdb_peer", "DuckdbEngine"),
+    "rtree": Peer("libspatialindex, for boxes", "fieldfare.bench.rtree_peer", "RtreeEngine", boxes_only=True),
+}

@@ -1,0 +1,116 @@
+"""Boxes in columns: what conditions compile to in bulk, and what an index is built from.
+
+A table holds each attribute's intervals as one column of low cuts and one of high cuts, only for the boxes
+that constrain that attribute, so that a million boxes are a few NumPy arrays and no Python objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fieldfare.model import Condition, Cut, Section, Test
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """A column of cuts: their sections, and their values as float64, or as Python objects where not all are floats."""
+
+    sections: npt.NDArray[np.uint8]
+    values: npt.NDArray[Any]  # float64 where every section is NUMBER and no value is a large integer; else object
+
+    @staticmethod
+    def numbers(values: npt.NDArray[np.float64]) -> Cuts:
+        """Cuts at floats, all in the section of numbers."""
+        return Cuts(np.full(len(values), Section.NUMBER, np.uint8), values)
+
+    @staticmethod
+    def of(cuts: Sequence[Cut]) -> Cuts:
+        """Cuts of any sections."""
+        sections = np.fromiter((cut[0] for cut in cuts), np.uint8, len(cuts))
+        if all(type(cut[1]) is float for cut in cuts):
+            return Cuts(sections, np.fromiter((cut[1] for cut in cuts), np.float64, len(cuts)))
+        values = np.empty(len(cuts), object)
+        values[:] = [cut[1] for cut in cuts]
+        return Cuts(sections, values)
+
+    @staticmethod
+    def concatenated(parts: Sequence[Cuts]) -> Cuts:
+        """All the parts' cuts, one after the other."""
+        floats = all(part.values.dtype == np.float64 for part in parts)
+        values = [part.values if floats else part.values.astype(object) for part in parts]
+        return Cuts(np.concatenate([part.sections for part in parts]), np.concatenate(values))
+
+
+@dataclass(frozen=True, slots=True)
+class AxisColumn:
+    """The intervals on one attribute, for the boxes that constrain it."""
+
+    boxes: npt.NDArray[np.int32]  # ascending; a box stands at most once
+    low: Cuts
+    high: Cuts
+
+
+@dataclass(frozen=True, slots=True)
+class BoxTable:
+    """Boxes of many subscriptions. Box i belongs to subscription `owners[i]`."""
+
+    owners: npt.NDArray[np.int32]
+    axes: Mapping[str, AxisColumn]
+    overlapping: npt.NDArray[np.bool_]  # the box's subscription has another box that shares points with it
+    tests: Mapping[int, tuple[Test, ...]] = field(default_factory=dict)  # residual tests, by box
+
+    def __len__(self) -> int:
+        return len(self.owners)
+
+    @staticmethod
+    def from_conditions(conditions: Sequence[Condition], owners: Sequence[int]) -> BoxTable:
+        """The boxes of `conditions`; condition i belongs to subscription `owners[i]`."""
+        box_owners: list[int] = []
+        overlapping: list[bool] = []
+        tests: dict[int, tuple[Test, ...]] = {}
+        columns: dict[str, tuple[list[int], list[Cut], list[Cut]]] = {}
+        for condition, owner in zip(conditions, owners, strict=True):
+            for box in condition.boxes:
+                number = len(box_owners)
+                box_owners.append(owner)
+                overlapping.append(not condition.disjoint)
+                if box.tests:
+                    tests[number] = box.tests
+                for attribute, interval in box.intervals.items():
+                    boxes, lows, highs = columns.setdefault(attribute, ([], [], []))
+                    boxes.append(number)
+                    lows.append(interval.low)
+                    highs.append(interval.high)
+        axes = {
+            attribute: AxisColumn(np.array(boxes, np.int32), Cuts.of(lows), Cuts.of(highs))
+            for attribute, (boxes, lows, highs) in columns.items()
+        }
+        return BoxTable(np.array(box_owners, np.int32), axes, np.array(overlapping, np.bool_), tests)
+
+    @staticmethod
+    def concatenated(parts: Sequence[BoxTable]) -> BoxTable:
+        """All the parts' boxes, one after the other, each with the owner it has."""
+        starts = np.cumsum([0, *(len(part) for part in parts)])
+        columns: dict[str, list[AxisColumn]] = {}
+        tests: dict[int, tuple[Test, ...]] = {}
+        for start, part in zip(starts.tolist(), parts, strict=False):
+            tests.update({start + box: box_tests for box, box_tests in part.tests.items()})
+            for attribute, column in part.axes.items():
+                moved = AxisColumn(column.boxes + np.int32(start), column.low, column.high)
+                columns.setdefault(attribute, []).append(moved)
+        axes = {
+            attribute: AxisColumn(
+                np.concatenate([column.boxes for column in pieces]),
+                Cuts.concatenated([column.low for column in pieces]),
+                Cuts.concatenated([column.high for column in pieces]),
+            )
+            for attribute, pieces in columns.items()
+        }
+        owners = np.concatenate([np.empty(0, np.int32), *(part.owners for part in parts)])
+        overlapping = np.concatenate([np.empty(0, np.bool_), *(part.overlapping for part in parts)])
+        return BoxTable(owners, axes, overlapping, tests)

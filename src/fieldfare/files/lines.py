@@ -1,0 +1,138 @@
+"""Rows of text files: CSV records and JSON objects, one at a time, each with its line number.
+
+A row that cannot be read is yielded too, with a reason in place of its values, so that one bad line costs one row.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import msgspec
+
+from fieldfare.errors import InputError
+from fieldfare.files.formats import Format, format_of
+
+LINE_BYTES_MAX = 16 * 1024 * 1024
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_decoder = msgspec.json.Decoder()
+_after_key = re.compile(rb'"\s*:')
+_surrogate = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+
+
+class RowError(Exception):
+    """A row cannot be read; the message is the reason. It never leaves this package."""
+
+
+class Line(NamedTuple):  # and not a dataclass, which takes three times as long to make
+    """A row of a text file: its values, or the error that stands for them."""
+
+    number: int
+    source: bytes | list[str]
+    values: dict[str, Any] | RowError
+
+
+def csv_header(path: Path) -> list[str]:
+    """The column names of a CSV file."""
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as stream:
+        try:
+            header = next(csv.reader(stream, strict=True), [])
+        except csv.Error as error:
+            raise InputError(f"{path}: the header is not CSV: {error}") from error
+    if not header or not all(header):
+        raise InputError(f"{path}: the first line must name every column")
+    if len(set(header)) < len(header):
+        raise InputError(f"{path}: two columns have the same name")
+    return header
+
+
+def text_lines(stream: BinaryIO, path: Path) -> Iterator[Line]:
+    """The rows of a text file, opened as `stream`."""
+    return csv_lines(stream, csv_header(path)) if format_of(path) is Format.CSV else json_lines(stream)
+
+
+def csv_lines(stream: BinaryIO, header: list[str]) -> Iterator[Line]:
+    """The records of a CSV file, every value a string. Empty lines are passed over."""
+    reader = csv.reader(TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline=""), strict=True)
+    next(reader)
+    while True:
+        number = reader.line_num + 1
+        cells: list[str] = []
+        values: dict[str, Any] | RowError
+        try:
+            cells = next(reader)
+            if not cells:
+                continue
+            values = _csv_values(header, cells)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            values = RowError(f"not CSV: {error}")
+        except RowError as error:
+            values = error
+        yield Line(number, cells, values)
+
+
+def _csv_values(header: list[str], cells: list[str]) -> dict[str, Any]:
+    if len(cells) != len(header):
+        raise RowError(f"{len(cells)} cells where the header has {len(header)}")
+    for cell in cells:
+        if not cell.isascii() and any("\ud800" <= character <= "\udfff" for character in cell):
+            raise RowError("not valid UTF-8")
+    return dict(zip(header, cells, strict=True))
+
+
+def json_lines(stream: BinaryIO) -> Iterator[Line]:
+    """The objects of a JSON lines file. Empty lines are passed over."""
+    number = 0
+    while line := stream.readline(LINE_BYTES_MAX):
+        number += 1
+        values: dict[str, Any] | RowError
+        try:
+            if len(line) == LINE_BYTES_MAX:
+                _skip_line(stream)
+                raise RowError(f"longer than {LINE_BYTES_MAX:,} bytes")
+            if line.isspace():
+                continue
+            values = json_values(line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line)
+        except RowError as error:
+            values = error
+        yield Line(number, line, values)
+
+
+def _skip_line(stream: BinaryIO) -> None:
+    while (rest := stream.readline(LINE_BYTES_MAX)) and not rest.endswith(b"\n"):
+        pass
+
+
+def json_values(line: bytes) -> dict[str, Any]:
+    """The object that a line of JSON holds."""
+    try:
+        values = _decoder.decode(line)
+        if not isinstance(values, dict):
+            raise RowError("not a JSON object")
+        # Every key is followed by a colon, so where there are as many as keys, no key stands twice. The check may
+        # see one too many, inside a string or a list: then the slow parser decides.
+        if len(_after_key.findall(line)) != len(values):
+            json.loads(line, object_pairs_hook=_unique)
+    except UnicodeDecodeError as error:
+        raise RowError("not valid UTF-8") from error
+    except RecursionError as error:
+        raise RowError("nested too deep") from error
+    except ValueError as error:  # what msgspec and json raise for bad JSON, and int() for too many digits
+        half = _surrogate.search(line)
+        raise RowError(f"{half[0].decode()} is half of a character" if half else str(error)) from error
+    return values
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> None:
+    seen = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise RowError(f"the key {key!r} stands twice")
+        seen.add(key)

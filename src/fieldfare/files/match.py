@@ -1,0 +1,125 @@
+"""The whole of `fieldfare match`: subscriptions from one file, events from another, results to a third."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from fieldfare.errors import EventError, InputError
+from fieldfare.files.atomic import AtomicFile
+from fieldfare.files.events import EventBatch, EventSource
+from fieldfare.files.formats import Format, format_of
+from fieldfare.files.quarantine import Quarantine
+from fieldfare.files.results import Matches, plain, result_writer
+from fieldfare.files.subscriptions import read_index
+from fieldfare.matching.index import Index
+
+Progress = Callable[[int, int], None]  # how much of the events has been read, and how much there is
+
+
+@dataclass(frozen=True, slots=True)
+class MatchOptions:
+    """What to match, and where the results go; no output means standard output."""
+
+    subscriptions: Path
+    events: Path
+    output: Path | None = None
+    quarantine: Path | None = None
+    include_unmatched: bool = False
+
+    @property
+    def quarantine_path(self) -> Path:
+        """Beside the output, unless it was given."""
+        if self.quarantine:
+            return self.quarantine
+        return Path("fieldfare.quarantine.jsonl") if self.output is None else Path(f"{self.output}.quarantine.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class MatchSummary:
+    """What `match_files` did."""
+
+    subscriptions: int
+    events: int
+    matched_events: int
+    matches: int
+    quarantined: int
+    seconds: float  # reading, matching and writing events, without building the index
+
+
+def match_files(options: MatchOptions, progress: Progress) -> MatchSummary:
+    """Find, for every event, the subscriptions it satisfies."""
+    _check_paths(options)
+    source = EventSource.open(options.events)
+    with Quarantine(options.quarantine_path) as quarantine:
+        index = read_index(options.subscriptions, quarantine)
+        id_type = plain(index.match_rows([])).type.value_type
+        started = time.perf_counter()
+        events = matched_events = pairs = 0
+        with _output(options.output) as (stream, file_format):
+            writer = result_writer(stream, file_format, source.key_type, id_type)
+            for batch in source.batches(quarantine):
+                for matches in match_batch(index, batch, quarantine):
+                    matched = matches.matched()
+                    events += len(matches)
+                    matched_events += len(matched)
+                    pairs += matched.pairs
+                    writer.write(matches if options.include_unmatched else matched)
+                progress(batch.position, source.length)
+            writer.finish()
+        seconds = time.perf_counter() - started
+        return MatchSummary(len(index), events, matched_events, pairs, quarantine.rows, seconds)
+
+
+def match_batch(index: Index, batch: EventBatch, quarantine: Quarantine) -> list[Matches]:
+    """Match a batch; where an event in it cannot be matched, halve it until that event stands alone."""
+    try:
+        return [Matches(batch.keys(), batch.match(index))]
+    except EventError as error:
+        if not _is_fault_of_an_event(index, batch):
+            raise
+        if len(batch) == 1:
+            quarantine.add(batch.bad_row(str(error)))
+            return []
+    middle = len(batch) // 2
+    halves = batch.slice(0, middle), batch.slice(middle, len(batch))
+    return [matches for half in halves for matches in match_batch(index, half, quarantine)]
+
+
+def _is_fault_of_an_event(index: Index, batch: EventBatch) -> bool:
+    """Whether the trouble is in the values: a column of an unusable type fails without any events too."""
+    try:
+        batch.slice(0, 0).match(index)
+    except EventError:
+        return False
+    return True
+
+
+def _check_paths(options: MatchOptions) -> None:
+    inputs = {options.subscriptions.resolve(), options.events.resolve()}
+    for output in (options.output, options.quarantine_path):
+        if output and output.resolve() in inputs:
+            raise InputError(f"{output}: the output would replace an input")
+    if options.output:
+        format_of(options.output)
+        if not options.output.resolve().parent.is_dir():
+            raise InputError(f"{options.output}: there is no folder {options.output.resolve().parent}")
+
+
+@contextmanager
+def _output(path: Path | None) -> Iterator[tuple[BinaryIO, Format]]:
+    if path is None:
+        yield sys.stdout.buffer, Format.JSON_LINES
+        return
+    file = AtomicFile(path)
+    try:
+        yield file.open(), format_of(path)
+    except BaseException:
+        file.discard()
+        raise
+    file.commit()

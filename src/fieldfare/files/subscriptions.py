@@ -1,0 +1,144 @@
+"""Subscriptions from files: columns `subscription_id` (or `id`) and `condition`.
+
+Ids are integers if all of them are, else strings. Of two rows with one id the first stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fieldfare.errors import ConditionError, InputError
+from fieldfare.files.cells import cell_value
+from fieldfare.files.formats import Format, format_of, input_parts, reading
+from fieldfare.files.lines import Line, RowError, csv_header, text_lines
+from fieldfare.files.quarantine import BadRow, Quarantine, excerpt
+from fieldfare.language import compile as compile_condition
+from fieldfare.matching.index import Index
+from fieldfare.model import INT64_MAX, INT64_MIN
+
+ID_COLUMNS = ("subscription_id", "id")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A subscription as it stands in a file, not yet checked."""
+
+    path: Path
+    number: int  # of the line in a text file, of the row in a Parquet file
+    subscription_id: Any
+    condition: Any
+    source: object
+    error: RowError | None = None  # it cannot even be read
+
+    def bad(self, reason: str) -> BadRow:
+        unit = "row" if format_of(self.path) is Format.PARQUET else "line"
+        return BadRow(str(self.path), reason, excerpt(self.source), **{unit: self.number})
+
+
+def read_index(path: Path, quarantine: Quarantine) -> Index:
+    """Build an index of the subscriptions in a file; bad rows go to quarantine."""
+    rows: dict[str, _Row] = {}  # by the id's text, so that 1 and "1" are one id
+    for row in _rows(path):
+        try:
+            _check(row)
+            first = rows.setdefault(str(row.subscription_id), row)
+            if first is not row:
+                raise RowError(f"the id {row.subscription_id!r} stands twice; it was first given at {first.number}")
+        except RowError as error:
+            quarantine.add(row.bad(str(error)))
+    sound = list(rows.values())
+    try:
+        return Index.from_table(_table(sound))
+    except ConditionError:
+        return Index.from_table(_table(_compilable(sound, quarantine)))
+
+
+def _check(row: _Row) -> None:
+    if row.error:
+        raise row.error
+    identifier = row.subscription_id
+    if identifier is None or identifier == "":
+        raise RowError("it has no subscription_id")
+    if isinstance(identifier, bool) or not isinstance(identifier, str | int):
+        raise RowError("the subscription_id is neither a string nor an integer")
+    if isinstance(identifier, int) and not INT64_MIN <= identifier <= INT64_MAX:
+        raise RowError("the subscription_id is beyond 64 bits")
+    if not isinstance(row.condition, str):
+        raise RowError("it has no condition" if row.condition is None else "the condition is not a string")
+
+
+def _compilable(rows: Sequence[_Row], quarantine: Quarantine) -> list[_Row]:
+    """The rows whose condition compiles."""
+    good = []
+    for row in rows:
+        try:
+            compile_condition(row.condition)
+        except ConditionError as error:
+            quarantine.add(row.bad(str(error)))
+        else:
+            good.append(row)
+    return good
+
+
+def _table(rows: Sequence[_Row]) -> pa.Table:
+    ids = [row.subscription_id for row in rows]
+    if not all(isinstance(identifier, int) for identifier in ids):
+        ids = [str(identifier) for identifier in ids]
+    kind = pa.int64() if ids and isinstance(ids[0], int) else pa.string()
+    return pa.table(
+        {
+            "subscription_id": pa.array(ids, kind),
+            "condition": pa.array([row.condition for row in rows], pa.string()),
+        }
+    )
+
+
+def _rows(path: Path) -> Iterator[_Row]:
+    for part in input_parts(path):
+        with reading(part):
+            if format_of(part) is Format.PARQUET:
+                yield from _parquet_rows(part)
+            else:
+                yield from _text_rows(part)
+
+
+def _text_rows(path: Path) -> Iterator[_Row]:
+    is_csv = format_of(path) is Format.CSV
+    if is_csv:
+        _id_column(path, csv_header(path))
+    with path.open("rb") as stream:
+        for line in text_lines(stream, path):
+            yield _text_row(path, line, is_csv=is_csv)
+
+
+def _text_row(path: Path, line: Line, *, is_csv: bool) -> _Row:
+    if isinstance(line.values, RowError):
+        return _Row(path, line.number, None, None, line.source, line.values)
+    identifier = next((line.values[name] for name in ID_COLUMNS if line.values.get(name) is not None), None)
+    if is_csv and identifier and isinstance(cell_value(identifier), int):
+        identifier = int(identifier)
+    return _Row(path, line.number, identifier, line.values.get("condition"), line.source)
+
+
+def _parquet_rows(path: Path) -> Iterator[_Row]:
+    with pq.ParquetFile(path) as file:
+        columns = [_id_column(path, file.schema_arrow.names), "condition"]
+        number = 0
+        for batch in file.iter_batches(columns=columns):
+            ids, conditions = (batch.column(name).to_pylist() for name in columns)
+            for identifier, condition in zip(ids, conditions, strict=True):
+                number += 1
+                yield _Row(path, number, identifier, condition, f"{identifier},{condition}")
+
+
+def _id_column(path: Path, names: Sequence[str]) -> str:
+    name = next((name for name in ID_COLUMNS if name in names), None)
+    if name is None or "condition" not in names:
+        raise InputError(f"{path}: needs columns subscription_id and condition; it has {', '.join(names)}")
+    return name

@@ -1,0 +1,290 @@
+"""Many conditions of one shape -> boxes, in columns: the shape's tree is evaluated once, on columns of literals.
+
+This knows only conjunctions of sets, one set for each attribute, which is what most subscriptions are. A row whose
+literals would give another structure than its neighbours' (a string that is also a time, a number beyond 2**53, values
+of an IN that touch) is set aside, to be compiled singly.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fieldfare.boxes import AxisColumn, BoxTable, Cuts
+from fieldfare.errors import ConditionError
+from fieldfare.language import tree
+from fieldfare.language.leaves import Leaves
+from fieldfare.language.literals import MalformedLiteralError, read_string
+from fieldfare.language.patterns import prefix_end
+from fieldfare.language.times import parse_date, parse_timestamp
+from fieldfare.model import EXACT_INTEGER_MAX, Cut, Interval, Section, section_end, section_start
+
+_COMBINATIONS_MAX = 64
+_UNION_PIECES_MAX = 16
+_MAYBE_TIME = frozenset("0123456789+-").union(map(chr, range(0x21)), map(chr, range(0x7F, 0xA0)))
+_PREFIX_PATTERN = re.compile(r"([^%_\\]+)%")
+_PLAIN_PATTERN = re.compile(r"([^%_\\]*)")
+
+Mask = npt.NDArray[np.bool_]
+
+
+class UnfitShapeError(ValueError):
+    """A shape is not a conjunction of sets, or has too many boxes: compile its conditions singly."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutColumn:
+    """Cuts of many rows, all in one section."""
+
+    section: Section
+    values: npt.NDArray[Any]  # float64 for numbers, else object
+
+    def greater(self, other: CutColumn) -> CutColumn:
+        """The greater cut of each row."""
+        if self.section != other.section:
+            return max(self, other, key=lambda column: column.section)
+        return CutColumn(self.section, np.maximum(self.values, other.values))
+
+    def lesser(self, other: CutColumn) -> CutColumn:
+        """The lesser cut of each row."""
+        if self.section != other.section:
+            return min(self, other, key=lambda column: column.section)
+        return CutColumn(self.section, np.minimum(self.values, other.values))
+
+    def is_below(self, other: CutColumn) -> Mask:
+        """Where this cut is below another."""
+        if self.section != other.section:
+            return np.full(len(self.values), self.section < other.section)
+        return np.asarray(np.less(self.values, other.values), np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One interval in each row, which may be empty."""
+
+    low: CutColumn
+    high: CutColumn
+
+    def intersection(self, other: Piece) -> Piece:
+        """What is in both, in each row."""
+        return Piece(self.low.greater(other.low), self.high.lesser(other.high))
+
+    def holds(self) -> Mask:
+        """Where the interval is not empty."""
+        return self.low.is_below(self.high)
+
+
+Sets = dict[str, list[Piece]]
+
+
+def fill(
+    node: tree.Node, literals: Sequence[Sequence[str]], owners: npt.NDArray[np.int32], boxes_max: int
+) -> tuple[BoxTable, Mask]:
+    """The boxes of conditions that share a tree, given their literals in columns; and which rows to compile singly."""
+    columns = _Columns(len(owners), literals)
+    sets = columns.sets(node, truth=True)
+    if math.prod(len(pieces) for pieces in sets.values()) > min(_COMBINATIONS_MAX, boxes_max):
+        raise UnfitShapeError
+    held = [[(piece, piece.holds()) for piece in pieces] for pieces in sets.values()]
+    tables = []
+    for choice in itertools.product(*held):
+        rows = np.flatnonzero(np.logical_and.reduce([~columns.aside, *(mask for _, mask in choice)]))
+        boxes = np.arange(len(rows), dtype=np.int32)
+        axes = {
+            name: AxisColumn(boxes, _cuts(piece.low, rows), _cuts(piece.high, rows))
+            for name, (piece, _) in zip(sets, choice, strict=True)
+        }
+        tables.append(BoxTable(owners[rows], axes, np.zeros(len(rows), np.bool_)))
+    return BoxTable.concatenated(tables), columns.aside
+
+
+def _cuts(column: CutColumn, rows: npt.NDArray[np.int64]) -> Cuts:
+    return Cuts(np.full(len(rows), column.section, np.uint8), column.values[rows])
+
+
+@dataclass(slots=True)
+class _Columns:
+    rows: int
+    literals: Sequence[Sequence[str]]
+    aside: Mask = field(init=False)  # the rows to be compiled singly
+
+    def __post_init__(self) -> None:
+        self.aside = np.zeros(self.rows, np.bool_)
+
+    def sets(self, node: tree.Node, *, truth: bool) -> Sets:
+        """For each attribute, where a node is true; or, if `truth` is not, where it is false."""
+        match node:
+            case tree.Not(part):
+                return self.sets(part, truth=not truth)
+            case tree.And(parts) | tree.Or(parts):
+                alternatives = [self.sets(part, truth=truth) for part in parts]
+                return _all(alternatives) if isinstance(node, tree.And) is truth else self._any(alternatives)
+            case tree.Compare():
+                return self._compare(node, truth=truth)
+            case tree.Match(attribute, tree.Slot(number), None):
+                return {attribute.name: self._like(number, truth=truth)}
+            case tree.Missing() | tree.Truth():
+                return self._same(node, truth=truth)
+        raise UnfitShapeError
+
+    def _compare(self, node: tree.Compare, *, truth: bool) -> Sets:
+        left, right, relation = node.left, node.right, node.operator
+        if not isinstance(left, tree.Name):
+            left, right, relation = right, left, tree.MIRRORS[relation]
+        if not isinstance(left, tree.Name) or relation == tree.NULL_SAFE_EQUAL:
+            raise UnfitShapeError
+        if isinstance(right, tree.Word):
+            return self._same(node, truth=truth)
+        relation = relation if truth else tree.INVERSES[relation]
+        match right:
+            case tree.Slot(number, _, kind):
+                return {left.name: self._literal(relation, number, kind)}
+            case tree.Minus(tree.Slot(number, _, "")) if self._is_number(number):
+                return {left.name: self._numbers(relation, number, sign=-1.0)}
+        raise UnfitShapeError
+
+    def _same(self, node: tree.Compare | tree.Missing | tree.Truth, *, truth: bool) -> Sets:
+        """A leaf without literals: the same intervals in every row."""
+        try:
+            products = Leaves("", (), {}).products(node, truth=truth)
+        except ConditionError as error:
+            raise UnfitShapeError from error
+        if len(products) != 1:
+            raise UnfitShapeError
+        return {name: [self._piece(interval) for interval in intervals] for name, intervals in products[0].sets.items()}
+
+    def _is_number(self, number: int) -> bool:
+        return self.literals[number][0][0] not in "'\""
+
+    def _literal(self, relation: str, number: int, kind: str) -> list[Piece]:
+        if self._is_number(number):
+            return self._numbers(relation, number)
+        if kind:
+            parse = parse_date if kind == "DATE" else parse_timestamp
+            return self._times(relation, [parse(text) for text in self._strings(number)])
+        return self._texts(relation, self._strings(number))
+
+    def _numbers(self, relation: str, number: int, sign: float = 1.0) -> list[Piece]:
+        values = np.fromiter(map(float, self.literals[number]), np.float64, self.rows) * sign + 0.0
+        self.aside |= np.abs(values) >= EXACT_INTEGER_MAX
+        return self._related(relation, Section.NUMBER, values, np.nextafter(values, np.inf) + 0.0)
+
+    def _texts(self, relation: str, strings: list[str]) -> list[Piece]:
+        """Strings, which may be times: the rows that are not like the most are set aside."""
+        instants = [parse_timestamp(text) if text and text[0] in _MAYBE_TIME else None for text in strings]
+        encoded = [text.encode() for text in strings]
+        pieces = self._related(
+            relation, Section.STRING, _objects(encoded), _objects([value + b"\x00" for value in encoded])
+        )
+        timely = np.fromiter((instant is not None for instant in instants), np.bool_, self.rows)
+        if np.count_nonzero(timely) * 2 > self.rows:
+            return pieces + self._times(relation, instants)
+        self.aside |= timely
+        return pieces
+
+    def _times(self, relation: str, instants: list[int | None]) -> list[Piece]:
+        self.aside |= np.fromiter((instant is None for instant in instants), np.bool_, self.rows)
+        values = [0 if instant is None else instant for instant in instants]
+        return self._related(relation, Section.TIME, _objects(values), _objects([value + 1 for value in values]))
+
+    def _like(self, number: int, *, truth: bool) -> list[Piece]:
+        """Patterns that all are a prefix, or all are plain text: the rows that are not like the first are set aside."""
+        if self._is_number(number):
+            raise UnfitShapeError
+        patterns = self._strings(number)
+        plain = _PLAIN_PATTERN.fullmatch(patterns[0]) is not None
+        form = _PLAIN_PATTERN if plain else _PREFIX_PATTERN
+        found = [form.fullmatch(pattern) for pattern in patterns]
+        other = np.fromiter((match is None for match in found), np.bool_, self.rows)
+        if other.all():
+            raise UnfitShapeError
+        self.aside |= other
+        starts = [match[1].encode() if match else b"?" for match in found]
+        ends = [start + b"\x00" for start in starts] if plain else [prefix_end(start) for start in starts]
+        return self._related("=" if truth else "!=", Section.STRING, _objects(starts), _objects(ends))
+
+    def _strings(self, number: int) -> list[str]:
+        """The values of the strings; a row whose string is not valid is set aside."""
+        texts = self.literals[number]
+        together = "".join(texts)
+        quotes = together.count("'") + together.count('"')
+        if quotes == 2 * self.rows and together.isascii() and "\\" not in together:
+            return [text[1:-1] for text in texts]
+        return [self._string(row, text) for row, text in enumerate(texts)]
+
+    def _string(self, row: int, text: str) -> str:
+        try:
+            value = read_string(text)
+            value.encode()
+        except (MalformedLiteralError, UnicodeEncodeError):
+            self.aside[row] = True
+            return ""
+        return value
+
+    def _related(
+        self, relation: str, section: Section, below: npt.NDArray[Any], above: npt.NDArray[Any]
+    ) -> list[Piece]:
+        """The values of a section in a relation to those whose cuts are given."""
+        low, high = CutColumn(section, below), CutColumn(section, above)
+        start, end = self._cut(section_start(section)), self._cut(section_end(section))
+        match relation:
+            case "=":
+                return [Piece(low, high)]
+            case "!=":
+                return [Piece(start, low), Piece(high, end)]
+            case "<":
+                return [Piece(start, low)]
+            case "<=":
+                return [Piece(start, high)]
+            case ">":
+                return [Piece(high, end)]
+            case _:
+                return [Piece(low, end)]
+
+    def _piece(self, interval: Interval) -> Piece:
+        return Piece(self._cut(interval.low), self._cut(interval.high))
+
+    def _cut(self, cut: Cut) -> CutColumn:
+        section, value = cut
+        single = np.empty(1, np.float64 if section is Section.NUMBER else object)
+        single[0] = value
+        return CutColumn(section, np.broadcast_to(single, self.rows))
+
+    def _any(self, alternatives: list[Sets]) -> Sets:
+        """The union on one attribute; rows in which two pieces touch are set aside, for they become one."""
+        names = {name for sets in alternatives for name in sets}
+        if len(names) != 1 or any(len(sets) != 1 for sets in alternatives):
+            raise UnfitShapeError
+        name = names.pop()
+        pieces = [piece for sets in alternatives for piece in sets[name]]
+        if len(pieces) > _UNION_PIECES_MAX:
+            raise UnfitShapeError
+        for one, other in itertools.combinations(pieces, 2):
+            self.aside |= ~(one.high.is_below(other.low) | other.high.is_below(one.low))
+        return {name: pieces}
+
+
+def _all(alternatives: list[Sets]) -> Sets:
+    result: Sets = {}
+    for sets in alternatives:
+        for name, pieces in sets.items():
+            if name in result:
+                result[name] = [one.intersection(other) for one in result[name] for other in pieces]
+            else:
+                result[name] = pieces
+            if len(result[name]) > _COMBINATIONS_MAX:
+                raise UnfitShapeError
+    return result
+
+
+def _objects(values: Sequence[object]) -> npt.NDArray[Any]:
+    column = np.empty(len(values), object)
+    column[:] = values
+    return column

@@ -1,0 +1,154 @@
+"""A compiled condition in words: its boxes with readable intervals, and its residual tests in SQL."""
+
+from __future__ import annotations
+
+import math
+
+from fieldfare.language.patterns import Pattern, prefix_end
+from fieldfare.language.times import format_timestamp
+from fieldfare.model import (
+    EXACT_INTEGER_MAX,
+    MISSING,
+    PRESENT,
+    Arithmetic,
+    Attribute,
+    Box,
+    Condition,
+    Cut,
+    Expression,
+    Interval,
+    Like,
+    Literal,
+    Section,
+    Test,
+    cut_above,
+    section_end,
+    section_start,
+)
+
+_SECTION_NOUNS = {
+    Section.NAN: "NaN",
+    Section.BOOLEAN: "any boolean",
+    Section.NUMBER: "any number",
+    Section.STRING: "any string",
+    Section.TIME: "any date or timestamp",
+}
+
+
+def explain(condition: Condition) -> str:
+    """Several lines for a person: what an event must have to match."""
+    if not condition.boxes:
+        return f"{condition.text}\nnever matches: no box"
+    count = len(condition.boxes)
+    kind = "" if count == 1 else ", disjoint" if condition.disjoint else ", which may overlap"
+    lines = [condition.text, f"{count} box{'es' if count > 1 else ''}{kind}"]
+    for number, box in enumerate(condition.boxes, start=1):
+        lines += [f"box {number}:", *(f"  {line}" for line in _box_lines(box))]
+    return "\n".join(lines)
+
+
+def _box_lines(box: Box) -> list[str]:
+    lines = [f"{name}: {_interval_text(name, interval)}" for name, interval in box.intervals.items()]
+    lines += [f"test: {_test_text(test)}" for test in box.tests]
+    return lines or ["every event"]
+
+
+def _interval_text(name: str, interval: Interval) -> str:
+    low, high = interval.low, interval.high
+    if interval == MISSING:
+        return f"{name} is missing"
+    if interval == PRESENT:
+        return f"{name} is any value"
+    if high == section_end(low[0]) and low == section_start(low[0]):
+        return f"{name} is {_SECTION_NOUNS[low[0]]}"
+    if isinstance(low[1], bytes) and low[1] and high == (low[0], prefix_end(low[1])):
+        return f"{name} starts with {_value_text(low)}"
+    if high == cut_above(*low):
+        return f"{name} = {_value_text(low)}"
+    return _range_text(name, low, high)
+
+
+def _range_text(name: str, low: Cut, high: Cut) -> str:
+    lower = ""
+    upper = ""
+    if low != section_start(low[0]):
+        below = _value_below(low)
+        lower = f"{_value_text(low)} <= " if below is None else f"{_value_text(below)} < "
+    if high != section_start(high[0]):
+        below = _value_below(high)
+        upper = f" < {_value_text(high)}" if below is None else f" <= {_value_text(below)}"
+    if low[0] == high[0] or high == section_end(low[0]):
+        return _one_sided(name, lower, upper)
+    sections = [_SECTION_NOUNS[Section(at)] for at in range(low[0] + bool(lower), high[0]) if at != Section.END]
+    sides = [side for side in (_one_sided(name, lower, ""), *sections, _one_sided(name, "", upper)) if side != name]
+    return " or ".join(sides)
+
+
+def _one_sided(name: str, lower: str, upper: str) -> str:
+    """`5 < x` alone reads better as `x > 5`."""
+    if lower and not upper:
+        value, sign = lower.rsplit(" ", 2)[0], lower.rsplit(" ", 2)[1]
+        return f"{name} {'>' if sign == '<' else '>='} {value}"
+    return f"{lower}{name}{upper}"
+
+
+def _value_below(cut: Cut) -> Cut | None:
+    """The value that the cut lies just above, where that value is the simpler one to write."""
+    section, value = cut
+    if isinstance(value, bytes):
+        return (section, value[:-1]) if value.endswith(b"\x00") else None
+    if section is Section.NUMBER and isinstance(value, float):
+        below: Cut = (section, math.nextafter(value, -math.inf))
+    elif section is Section.TIME:
+        below = (section, value - 1)
+    else:
+        return None
+    return below if len(_value_text(below)) < len(_value_text(cut)) else None
+
+
+def _value_text(cut: Cut) -> str:
+    section, value = cut
+    if isinstance(value, bytes):
+        return _quoted(value.decode("utf-8", "backslashreplace"))
+    if section is Section.BOOLEAN:
+        return "true" if value else "false"
+    if section is Section.TIME:
+        return format_timestamp(int(value))
+    return _number_text(value)
+
+
+def _number_text(value: float) -> str:
+    if abs(value) <= EXACT_INTEGER_MAX and value == int(value):
+        return str(int(value))
+    return str(value)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _test_text(test: Test) -> str:
+    if isinstance(test, Like):
+        negation = "NOT " if test.negated else ""
+        return f"{test.attribute} {negation}LIKE {_pattern_text(test.pattern)}"
+    return f"{_expression_text(test.left)} {test.operator} {_expression_text(test.right)}"
+
+
+def _pattern_text(pattern: Pattern) -> str:
+    special = {"%": "\\%", "_": "\\_", "\\": "\\\\", "'": "''"}
+    return "'" + "".join("%" if part is None else special.get(part, part) if part else "_" for part in pattern) + "'"
+
+
+def _expression_text(expression: Expression) -> str:
+    if isinstance(expression, Attribute):
+        return expression.name
+    if isinstance(expression, Literal):
+        if isinstance(expression.value, str):
+            return _quoted(expression.value)
+        return _value_text((expression.section, expression.value))
+    left, right = (_operand_text(side) for side in (expression.left, expression.right))
+    return f"{left} {expression.operator} {right}"
+
+
+def _operand_text(side: Expression) -> str:
+    return f"({_expression_text(side)})" if isinstance(side, Arithmetic) else _expression_text(side)

@@ -1,0 +1,95 @@
+"""The shape of a condition: its text without its literals. Each shape is parsed once.
+
+Replacing a literal by another of its kind cannot change the tree, provided that the literal is one whole token; so a
+shape counts as known only where the literals that the quick scan here finds are exactly those that the parser found.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fieldfare.errors import ConditionError
+from fieldfare.language import tree
+from fieldfare.language.limits import Limits
+from fieldfare.language.parse import parse
+
+_STRING = r"""'[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+'|"[^"\\]*+(?:(?:\\.|"")[^"\\]*+)*+\""""
+_NAME = r"`[^`]*+(?:``[^`]*+)*+`"
+_NUMBER = r"[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+(?![\w.])"
+# A quote that is never closed takes all the rest: nothing behind it has a meaning.
+_LITERAL = re.compile(rf"({_STRING}|{_NAME}|(?<![\w.]){_NUMBER})|['\"`].*+", re.DOTALL)
+_KINDS = {**dict.fromkeys("0123456789", "number"), **dict.fromkeys("'\"", "string")}
+_PATTERNS = {"number": f"({_NUMBER})", "string": f"({_STRING})"}
+_NUMBER_BYTES = b"0123456789."
+_KNOWN_SHAPES_MAX = 4_096
+_KNOWN_SHAPE_CHARACTERS_MAX = 4_096
+
+Shape = tuple[
+    str, ...
+]  # what stands before the first literal, the first literal's kind, what stands after it, and so on
+
+
+def scan(text: str) -> tuple[Shape, list[str]] | None:
+    """The shape of a condition, and its literals; None where a quote is not closed."""
+    parts: list[str] = _LITERAL.split(text)
+    if None in parts:
+        return None
+    if "`" in text:
+        parts = _with_names(parts)
+    literals = parts[1::2]
+    parts[1::2] = [_KINDS[literal[0]] for literal in literals]
+    return tuple(parts), literals
+
+
+def hint(text: str) -> bytes:
+    """Something that two conditions of one shape nearly always share, and others rarely; much cheaper than a scan."""
+    outside_quotes = "'".join(text.split("'")[::2])
+    return outside_quotes.encode("utf-8", "surrogatepass").translate(None, _NUMBER_BYTES)
+
+
+@functools.lru_cache(maxsize=1_024)
+def matcher(shape: Shape) -> Callable[[str], re.Match[str] | None]:
+    """A test whether a text has this shape, whose groups are its literals; faster than a scan."""
+    pieces = [re.escape(part) if at % 2 == 0 else _PATTERNS[part] for at, part in enumerate(shape)]
+    return re.compile("".join(pieces), re.DOTALL).fullmatch
+
+
+def _with_names(parts: list[str]) -> list[str]:
+    """The backquoted names put back: they are no literals."""
+    result = parts[:1]
+    for literal, following in zip(parts[1::2], parts[2::2], strict=True):
+        if literal.startswith("`"):
+            result[-1] += literal + following
+        else:
+            result += (literal, following)
+    return result
+
+
+@dataclass(slots=True)
+class Shapes:
+    """The trees of the shapes met so far, under some limits; None for a shape that must be parsed each time."""
+
+    limits: Limits
+    trees: dict[Shape, tree.Node | None] = field(default_factory=dict)
+
+    def tree_of(self, shape: Shape, text: str) -> tree.Node | None:
+        """The tree of a shape that `text` has."""
+        if shape in self.trees:
+            return self.trees[shape]
+        known = self._parsed(text)
+        if len(self.trees) >= _KNOWN_SHAPES_MAX:
+            self.trees.clear()
+        if sum(map(len, shape)) <= _KNOWN_SHAPE_CHARACTERS_MAX:
+            self.trees[shape] = known
+        return known
+
+    def _parsed(self, text: str) -> tree.Node | None:
+        try:
+            parsed = parse(text, self.limits)
+        except ConditionError:
+            return None
+        found = (literal.span() for literal in _LITERAL.finditer(text) if not literal.group().startswith("`"))
+        return parsed.tree if tuple(found) == parsed.spans else None

@@ -1,0 +1,164 @@
+"""Text -> tokens that the parser may see: within the limits, without comments, and each with its true place.
+
+sqlglot's parser recurses and forgives: what would make it recurse too deep, guess or drop something is refused here,
+where the place in the text is still known.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from sqlglot import Dialect, Token, TokenType
+
+from fieldfare.errors import ConditionError, ConditionLimitError, ConditionSyntaxError, UnsupportedConditionError
+
+if TYPE_CHECKING:
+    from fieldfare.language.limits import Limits
+
+SUPPORTED = "a condition may use = != < <= > >= <=> BETWEEN, IN, LIKE, IS NULL, AND, OR, NOT and + - * / %"
+DIALECT = Dialect.get_or_raise("spark")
+LITERAL_TOKENS = (TokenType.NUMBER, TokenType.STRING)
+_OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
+_CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
+_PREFIXES = (TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE)
+_WORDS_BEFORE_PARENTHESIS = {"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ESCAPE"}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_CLOSED_QUOTES = re.compile(r"""(?:[^'"`]|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`[^`]*+`)*+""", re.DOTALL)
+
+
+def tokens_of(text: str, limits: Limits) -> list[Token]:
+    """The tokens of a condition; a ConditionError where they cannot be a condition's."""
+    if not isinstance(text, str):
+        raise ConditionSyntaxError(f"a condition is a string, not {type(text).__name__}", repr(text))
+    if len(text) > limits.characters_max:
+        raise ConditionLimitError(
+            f"the condition has {len(text)} characters and the limit is {limits.characters_max}: "
+            "split it into several subscriptions, or raise characters_max",
+            text,
+        )
+    surrogate = _SURROGATE.search(text)
+    if surrogate:
+        raise ConditionSyntaxError("the text is not valid Unicode: a lone surrogate", text, surrogate.start())
+    if not text.strip():
+        raise ConditionSyntaxError("the condition is empty; TRUE matches every event", text)
+    tokens = _merged(_tokenised(text), text)
+    _refuse_gaps(tokens, text)
+    _refuse_statements(tokens, text)
+    _refuse_depth(tokens, text, limits)
+    return tokens
+
+
+def _tokenised(text: str) -> list[Token]:
+    try:
+        return DIALECT.tokenize(text)
+    except Exception as error:  # whatever a tokenizer of foreign make does with hostile text
+        closed = _CLOSED_QUOTES.match(text)
+        position = closed.end() if closed else len(text)
+        if position < len(text):
+            raise ConditionSyntaxError(f"the quote {text[position]} is not closed", text, position) from error
+        raise ConditionSyntaxError("the text cannot be read as SQL", text) from error
+
+
+def _merged(tokens: list[Token], text: str) -> list[Token]:
+    """Each literal as one token: 5L comes as a cast, .5 as a dot and a number, 'it''s' as two strings."""
+    merged: list[Token] = []
+    for token in tokens:
+        last = merged[-1] if merged else None
+        if last is None or token.start > last.end + 1:
+            merged.append(token)
+        elif token.start <= last.end:
+            continue  # the pieces of a suffix stand where their number stands
+        elif token.token_type is TokenType.STRING is last.token_type and text[token.start] == text[last.start]:
+            merged[-1] = _joined(last, token, TokenType.STRING)
+        elif last.token_type is TokenType.DOT and token.token_type is TokenType.NUMBER and _starts_number(merged, text):
+            merged[-1] = _joined(last, token, TokenType.NUMBER)
+        else:
+            merged.append(token)
+    return merged
+
+
+def _joined(first: Token, second: Token, token_type: TokenType) -> Token:
+    return Token(
+        token_type, first.text + second.text, line=second.line, col=second.col, start=first.start, end=second.end
+    )
+
+
+def _starts_number(merged: list[Token], text: str) -> bool:
+    """Whether the dot at the end begins a number, as in `> .5`, and does not join names, as in `a.b`."""
+    before = text[merged[-1].start - 1 : merged[-1].start]
+    return not (before.isalnum() or before in ("_", "`", ")", "]"))
+
+
+def _refuse_gaps(tokens: list[Token], text: str) -> None:
+    """Refuse what the tokenizer skipped: comments."""
+    end = 0
+    for start, next_end in [*((token.start, token.end + 1) for token in tokens), (len(text), len(text))]:
+        gap = text[end:start]
+        if gap and not gap.isspace():
+            position = end + len(gap) - len(gap.lstrip())
+            raise ConditionSyntaxError("comments are not allowed in a condition", text, position)
+        end = next_end
+
+
+def _refuse_statements(tokens: list[Token], text: str) -> None:
+    """Refuse functions, subqueries and statements, where they start."""
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        if token.token_type is TokenType.SEMICOLON:
+            raise ConditionSyntaxError("a condition is one expression, without a semicolon", text, token.start)
+        if following is None:
+            continue
+        if token.token_type is TokenType.COMMA and following.token_type in _CLOSING:
+            raise ConditionSyntaxError("something is missing after ','", text, token.start)
+        if token.token_type is TokenType.L_PAREN and following.text.upper() in ("SELECT", "WITH", "VALUES", "FROM"):
+            raise _unsupported("a subquery", text, following.start)
+        if following.token_type is TokenType.L_PAREN and _is_function(token):
+            raise _unsupported(_function_noun(token.text), text, token.start)
+
+
+def _is_function(token: Token) -> bool:
+    if token.token_type in LITERAL_TOKENS or token.text.upper() in _WORDS_BEFORE_PARENTHESIS:
+        return False
+    return token.token_type is TokenType.IDENTIFIER or token.text[:1].isalpha() or token.text[:1] == "_"
+
+
+def _function_noun(name: str) -> str:
+    match name.upper():
+        case "EXISTS":
+            return "a subquery"
+        case "ANY" | "ALL" | "SOME":
+            return f"a comparison with {name.upper()} (…)"
+        case _:
+            return f"the function {name}"
+
+
+def _unsupported(noun: str, text: str, position: int) -> ConditionError:
+    return UnsupportedConditionError(f"{noun} is not supported; {SUPPORTED}", text, position)
+
+
+def _refuse_depth(tokens: list[Token], text: str, limits: Limits) -> None:
+    """Refuse nesting over the limit: an open parenthesis is a level, and so is each prefix of an operand."""
+    depth = prefixes = 0
+    opened: list[int] = []
+    for token in tokens:
+        if token.token_type in _PREFIXES:
+            prefixes += 1
+        else:
+            if token.token_type in _OPENING:
+                opened.append(prefixes + 1)
+                depth += prefixes + 1
+            elif token.token_type in _CLOSING and opened:
+                depth -= opened.pop()
+            prefixes = 0
+        if depth + prefixes > limits.depth_max:
+            raise too_deep(text, token.start, limits)
+
+
+def too_deep(text: str, position: int | None, limits: Limits) -> ConditionLimitError:
+    """The error for nesting over the limit."""
+    return ConditionLimitError(
+        f"the condition nests deeper than the limit of {limits.depth_max}: remove parentheses that are not needed, "
+        "split it into several subscriptions, or raise depth_max",
+        text,
+        position,
+    )

@@ -1,0 +1,64 @@
+"""A batch of events in columns: what the index and the residual tests read, whatever the events came as.
+
+A column is a list of pieces, each of one section of the axis, because events need no schema: the same attribute
+may be a number here and a string there. A row that no piece names has no value: it is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fieldfare.model import Section
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Strings as UTF-8: string i is data[offsets[i]:offsets[i + 1]]."""
+
+    offsets: npt.NDArray[np.int64]
+    data: npt.NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @staticmethod
+    def of(values: Sequence[bytes]) -> Texts:
+        """Texts of some byte strings."""
+        offsets = np.zeros(len(values) + 1, np.int64)
+        np.cumsum([len(value) for value in values], out=offsets[1:])
+        return Texts(offsets, np.frombuffer(b"".join(values), np.uint8))
+
+    def __getitem__(self, index: int) -> bytes:
+        return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The values of a piece. Where `codes` is given, value i is the texts' string number `codes[i]`."""
+
+    numbers: npt.NDArray[Any] | None  # float64 or int64; booleans (0, 1) and times (microseconds) are int64
+    texts: Texts | None = None
+    codes: npt.NDArray[np.int32] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The values of one attribute, in one section, for some rows of a batch."""
+
+    section: Section  # BOOLEAN, NUMBER (NaN among them), STRING or TIME
+    rows: npt.NDArray[np.int64] | None  # ascending; None: all rows of the batch
+    low: Values
+    high: Values | None = None  # the upper ends where the values are ranges [low, high]; None: points
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some events, by attribute."""
+
+    rows: int
+    columns: Mapping[str, Sequence[Piece]]

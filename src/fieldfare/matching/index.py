@@ -1,0 +1,230 @@
+"""The index that people hold: subscriptions in, events in, ids out.
+
+An index is a few segments, each a part (see part.py) with the ids of its subscriptions. A new index is one segment.
+An update adds a small segment and clears bits in the others; segments of similar size are merged, as in a
+log-structured merge tree, so a subscription is rebuilt a logarithmic number of times, and matching visits few segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fieldfare.boxes import BoxTable
+from fieldfare.errors import DuplicateIdError, InvalidIdError, SubscriptionError, UnknownIdError
+from fieldfare.language import compile_many
+from fieldfare.matching.batch import Batch
+from fieldfare.matching.bounds import box_table
+from fieldfare.matching.events import Event, batch_of_rows, batch_of_table
+from fieldfare.matching.ids import ids_of
+from fieldfare.matching.lists import copy_lists, copy_single, empty_values
+from fieldfare.matching.part import Matches
+from fieldfare.matching.segment import Segment, merged
+from fieldfare.matching.snapshot import load_segments, save_segments
+from fieldfare.model import SubscriptionId
+
+_CHUNK_ROWS = 65_536
+_MERGE_RATIO = 4  # a segment is merged into the one before it unless that one is so many times larger
+_OFFSET_MAX = np.iinfo(np.int32).max
+
+
+class Index:
+    """An immutable set of subscriptions that finds, for any event, those whose condition it satisfies."""
+
+    __slots__ = ("_matches_per_event", "_segments")
+
+    def __init__(self, subscriptions: Mapping[SubscriptionId, str] | None = None) -> None:
+        given = subscriptions or {}
+        self._segments = _segments_of(ids_of(given), compiled(list(given.values()), list(given)))
+        self._matches_per_event = 4.0
+
+    @classmethod
+    def from_table(cls, subscriptions: pa.Table | pa.RecordBatch) -> Index:
+        """An index of a table with the columns `subscription_id` and `condition`."""
+        for name in ("subscription_id", "condition"):
+            if name not in subscriptions.schema.names:
+                raise SubscriptionError(f"the subscriptions have no column {name!r}, only {subscriptions.schema.names}")
+        ids = ids_of(subscriptions.column("subscription_id"))
+        return cls._of(_segments_of(ids, compiled(subscriptions.column("condition").to_pylist(), ids)))
+
+    @classmethod
+    def from_boxes(cls, subscription_ids: Iterable[SubscriptionId], bounds: Mapping[str, tuple[Any, Any]]) -> Index:
+        """An index of boxes: for each attribute the bounds `low <= value < high`, one of each for every subscription.
+
+        A null bound (NaN, or null in an Arrow array) is open; two open bounds leave the attribute unconstrained.
+        """
+        ids = ids_of(subscription_ids)
+        return cls._of(_segments_of(ids, box_table(len(ids), bounds)))
+
+    @classmethod
+    def load(cls, folder: str | Path, *, verify: bool = True) -> Index:
+        """Map a saved index into memory; processes that map the same folder share one copy."""
+        return cls._of(load_segments(Path(folder), verify=verify))
+
+    def save(self, folder: str | Path) -> None:
+        """Save to a folder, which must not exist or be empty. Complete or not at all."""
+        save_segments(self._segments, Path(folder))
+
+    @classmethod
+    def _of(cls, segments: tuple[Segment, ...]) -> Index:
+        index = cls.__new__(cls)
+        index._segments = segments
+        index._matches_per_event = 4.0
+        return index
+
+    def __len__(self) -> int:
+        return sum(segment.live_count for segment in self._segments)
+
+    def __contains__(self, subscription_id: object) -> bool:
+        return any(segment.position(subscription_id) is not None for segment in self._segments)
+
+    def __repr__(self) -> str:
+        return f"<fieldfare.Index of {len(self):,} subscriptions on {', '.join(self.attributes[:8]) or 'no attribute'}>"
+
+    @property
+    def ids(self) -> pa.Array:
+        """The ids of the subscriptions, in the order they were given."""
+        return pa.concat_arrays([segment.live_ids for segment in self._segments]) if self._segments else pa.array([], pa.int64())
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes that conditions ask about."""
+        return tuple(sorted({name for segment in self._segments for name in segment.part.attributes}))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the index takes in memory, ids included."""
+        return sum(segment.nbytes for segment in self._segments)
+
+    def match(self, event: Event) -> list[SubscriptionId]:
+        """The ids of the subscriptions that the event satisfies, in the order they were given."""
+        found: list[SubscriptionId] = []
+        batch = batch_of_rows([event], self.attributes)
+        for segment in self._segments:
+            matches = segment.part.match(batch, segment.part.owners, 64)
+            owners = np.sort(np.concatenate([matches.values, matches.extra_values]))
+            found.extend(segment.ids.take(pa.array(owners)).to_pylist())
+        return found
+
+    def match_rows(self, events: Sequence[Event]) -> pa.ListArray:
+        """For each event, a dict, the ids of the subscriptions it satisfies; the order inside a list is not defined."""
+        chunks = range(0, len(events), _CHUNK_ROWS)
+        batches = (batch_of_rows(events[start : start + _CHUNK_ROWS], self.attributes) for start in chunks)
+        return self._lists(batches)
+
+    def match_table(self, events: pa.Table | pa.RecordBatch) -> pa.ListArray:
+        """For each row the ids of the subscriptions it satisfies; the order inside a list is not defined.
+
+        Integer ids come as int64, string ids dictionary-encoded, so that no id is copied for a match.
+        """
+        chunks = range(0, events.num_rows, _CHUNK_ROWS)
+        return self._lists(batch_of_table(events.slice(start, _CHUNK_ROWS), self.attributes) for start in chunks)
+
+    def _lists(self, batches: Iterable[Batch]) -> pa.ListArray:
+        chunks = [self._list_chunk(batch) for batch in batches]
+        if len(chunks) == 1:
+            return chunks[0]
+        if sum(len(chunk.values) for chunk in chunks) > _OFFSET_MAX:
+            raise SubscriptionError("more than 2**31 - 1 matches do not fit one array: match fewer events at a time")
+        return pa.concat_arrays(chunks) if chunks else self._list_chunk(Batch(0, {}))
+
+    def _list_chunk(self, batch: Batch) -> pa.ListArray:
+        expected = int(batch.rows * self._matches_per_event * 1.1)
+        found = [segment.part.match(batch, segment.labels, expected) for segment in self._segments]
+        if len(found) == 1 and not found[0].reordered and not len(found[0].extra_events):
+            offsets, values = found[0].ends, found[0].values
+        else:
+            offsets, values = _put_together(found, batch.rows, self._value_type)
+        if batch.rows:
+            self._matches_per_event = max(1.0, len(values) / batch.rows)
+        if len(values) > _OFFSET_MAX:
+            raise SubscriptionError("more than 2**31 - 1 matches do not fit one array: match fewer events at a time")
+        flat = pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
+        if self._has_string_ids:
+            flat = pa.DictionaryArray.from_arrays(flat, pa.concat_arrays([segment.ids for segment in self._segments]), safe=False)
+        return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), flat)
+
+    @property
+    def _has_string_ids(self) -> bool:
+        return any(pa.types.is_large_string(segment.ids.type) for segment in self._segments)
+
+    @property
+    def _value_type(self) -> npt.DTypeLike:
+        return np.int32 if self._has_string_ids else np.int64
+
+    def updated(
+        self, add: Mapping[SubscriptionId, str] | None = None, remove: Iterable[SubscriptionId] = ()
+    ) -> Index:
+        """A new index with some subscriptions removed and others added; an id that is both is replaced.
+
+        Either all of it happens or, where an id or a condition is wrong, an error is raised and nothing does.
+        """
+        segments = _without(self._segments, list(remove))
+        if add:
+            ids = ids_of(add)
+            for subscription_id in add:
+                if any(segment.position(subscription_id) is not None for segment in segments):
+                    raise DuplicateIdError(subscription_id)
+            if segments and segments[0].ids.type != ids.type:
+                raise InvalidIdError(f"the index has ids of type {segments[0].ids.type}, not {ids.type}")
+            start = sum(len(segment.ids) for segment in segments)
+            segments += (Segment.build(ids, compiled(list(add.values()), list(add)), start),)
+        while len(segments) > 1 and segments[-1].live_count * _MERGE_RATIO > segments[-2].live_count:
+            segments = (*segments[:-2], merged(segments[-2:]))
+        return self._of(tuple(segment for segment in segments if segment.live_count))
+
+    def compacted(self) -> Index:
+        """The same index in one segment, which matches fastest."""
+        return self if len(self._segments) <= 1 else self._of((merged(self._segments),))
+
+
+def _segments_of(ids: pa.Array, table: BoxTable) -> tuple[Segment, ...]:
+    return (Segment.build(ids, table, 0),) if len(ids) else ()
+
+
+def compiled(conditions: Sequence[str], ids: Sequence[SubscriptionId] | pa.Array) -> BoxTable:
+    """The boxes of conditions; the first that cannot be compiled is raised, with the id of its subscription."""
+    result = compile_many(conditions)
+    for number, error in result.errors:
+        shown = ids[number].as_py() if isinstance(ids, pa.Array) else ids[number]
+        error.add_note(f"in subscription {shown!r}")
+        raise error
+    return result.table
+
+
+def _without(segments: tuple[Segment, ...], removed: Sequence[SubscriptionId]) -> tuple[Segment, ...]:
+    positions: list[list[int]] = [[] for _ in segments]
+    for subscription_id in dict.fromkeys(removed):
+        for number, segment in enumerate(segments):
+            position = segment.position(subscription_id)
+            if position is not None:
+                positions[number].append(position)
+                break
+        else:
+            raise UnknownIdError(subscription_id)
+    return tuple(
+        segment.without(np.array(gone, np.int64)) if gone else segment
+        for segment, gone in zip(segments, positions, strict=True)
+    )
+
+
+def _put_together(
+    found: Sequence[Matches], rows: int, value_type: npt.DTypeLike
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """The lists of several segments as one list for each event, in the order of the events."""
+    counts = np.zeros(rows, np.int64)
+    for matches in found:
+        counts[matches.order] += np.diff(matches.ends)
+        counts += np.bincount(matches.extra_events, minlength=rows)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    values = empty_values(int(offsets[-1]), value_type)
+    places = offsets[:-1].copy()
+    for matches in found:
+        copy_lists(matches.order, matches.ends, matches.values, places, values)
+        copy_single(matches.extra_events, matches.extra_values, places, values)
+    return offsets, values

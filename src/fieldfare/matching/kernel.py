@@ -1,0 +1,138 @@
+"""The kernel that matches: each event goes down the tree, and out come the labels of the boxes it lies in."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from fieldfare.matching.lanes import COUNTED, LANES, count_bits, count_up_to, lowest_bit, overlapping
+from fieldfare.matching.tree import CHECKED, DISTINCT
+
+_ALL, _NONE, _ONE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0), np.uint64(1)
+_PAIR = 2 * LANES  # lows and highs
+_UNROLLED = 8
+SPARE = LANES + _UNROLLED  # places that must be free in an output before a word's matches are written to it
+
+
+class Found(NamedTuple):
+    """Where the kernel writes."""
+
+    values: npt.NDArray[np.int64]  # labels, event by event
+    ends: npt.NDArray[np.int64]  # ends[turn + 1]: where the list of the turn's event ends in `values`
+    checked_events: npt.NDArray[np.int64]  # matches of boxes whose residual tests are still to be checked
+    checked_places: npt.NDArray[np.int32]
+    seen: npt.NDArray[np.int64]  # by owner: the last stamp that listed it
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _first_bits(count):  # type: ignore[no-untyped-def]
+    return _ALL if count >= LANES else (_ONE << np.uint64(count)) - _ONE
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _rank(slot, origin, shift, cells, first_cell, last_cell, cuts, first_cut):  # type: ignore[no-untyped-def]
+    """How many of a tile's cuts on an attribute lie at or below a slot."""
+    cell = first_cell + min(max(((np.int64(slot) - origin) >> shift) + 1, 0), last_cell)
+    low, high = np.int64(cells[cell]), np.int64(cells[cell + 1])
+    while high - low > COUNTED:
+        middle = (low + high) >> 1
+        if cuts[first_cut + middle] <= slot:
+            low = middle + 1
+        else:
+            high = middle
+    return np.int16(low + count_up_to(cuts, first_cut + low, slot))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _write_all(boxes, place, labels, values, written):  # type: ignore[no-untyped-def]
+    # Unsigned, because Numba lets a signed index count from the end and pays for it at each access.
+    at, start = np.uint64(written), np.uint64(place)
+    end = at + np.uint64(count_bits(boxes))
+    while at < end:
+        # A loop that ends after each match is mispredicted too often: write eight at a time.
+        for k in range(_UNROLLED):
+            values[at + np.uint64(k)] = labels[start + np.uint64(lowest_bit(boxes))]
+            boxes &= boxes - _ONE
+        at += np.uint64(_UNROLLED)
+    return np.int64(end)
+
+
+# One long function on purpose: Numba counts references to every array that a function is handed or takes out of a
+# tuple, which would cost more than the work between. So all arrays are taken out once, here.
+@njit(cache=True, nogil=True)
+def match_events(tree, low, high, attributes, order, first, stamp, labels, owners, distinct, found, checked):  # type: ignore[no-untyped-def]  # noqa: E501
+    """Match the events order[first:]; return the turn it came to, and how many pairs are now to be checked.
+
+    `low` and `high` hold the events' slots, `attributes` of them for each event. An event that would overflow an
+    output is given up and its turn returned, so that the caller can enlarge the output and go on from there with
+    another `stamp`. With `distinct`, a subscription is listed once for an event even if several of its boxes match.
+    """
+    node_uses, node_attributes, node_bounds = tree.node_uses, tree.node_attributes, tree.node_bounds
+    tile_uses, tile_words, tile_bounds, tile_modes = tree.tile_uses, tree.tile_words, tree.tile_bounds, tree.tile_modes
+    use_attributes, use_origins, use_shifts = tree.use_attributes, tree.use_origins, tree.use_shifts
+    use_cells, use_cuts, cells, cuts = tree.use_cells, tree.use_cuts, tree.cells, tree.cuts
+    hulls, bounds, alive = tree.hulls, tree.bounds, tree.alive
+    values, ends, seen = found.values, found.ends, found.seen
+    checked_events, checked_places = found.checked_events, found.checked_places
+    ranks_low, ranks_high = np.empty(attributes, np.int16), np.empty(attributes, np.int16)
+    room, checked_room = len(values) - SPARE, len(checked_events) - SPARE
+    nodes, tile_count = len(node_uses) - 1, len(tile_modes)
+    written = ends[first]
+    for turn in range(first, len(order)):
+        event = order[turn]
+        row = event * attributes
+        checked_before = checked
+        for node in range(nodes):
+            tiles = _first_bits(tile_count - node * LANES)
+            for use in range(node_uses[node], node_uses[node + 1]):
+                at = row + node_attributes[use]
+                tiles &= overlapping(node_bounds, use * _PAIR, low[at], high[at])
+            while tiles != _NONE:
+                tile = node * LANES + lowest_bit(tiles)
+                tiles &= tiles - _ONE
+                first_use, uses = tile_uses[tile], tile_uses[tile + 1] - tile_uses[tile]
+                first_word = tile_words[tile]
+                words = _first_bits(tile_words[tile + 1] - first_word)
+                for k in range(uses):
+                    use = first_use + k
+                    at = row + use_attributes[use]
+                    origin, shift, cell, cut = use_origins[use], use_shifts[use], use_cells[use], use_cuts[use]
+                    last_cell = use_cells[use + 1] - cell - 2
+                    rank_low = _rank(low[at], origin, shift, cells, cell, last_cell, cuts, cut)
+                    rank_high = rank_low
+                    if high[at] != low[at]:
+                        rank_high = _rank(high[at], origin, shift, cells, cell, last_cell, cuts, cut)
+                    ranks_low[k], ranks_high[k] = rank_low, rank_high
+                    words &= overlapping(hulls, use * _PAIR, rank_low, rank_high)
+                mode = tile_modes[tile]
+                while words != _NONE:
+                    word = lowest_bit(words)
+                    words &= words - _ONE
+                    offset = tile_bounds[tile] + word * uses * _PAIR
+                    boxes = alive[first_word + word]
+                    for k in range(uses):
+                        boxes &= overlapping(bounds, offset + k * _PAIR, ranks_low[k], ranks_high[k])
+                    if written > room or checked > checked_room:
+                        return turn, checked_before
+                    place = (first_word + word) * LANES
+                    if mode == CHECKED:
+                        while boxes != _NONE:
+                            checked_events[checked] = event
+                            checked_places[checked] = place + lowest_bit(boxes)
+                            boxes &= boxes - _ONE
+                            checked += 1
+                    elif distinct or mode == DISTINCT:
+                        while boxes != _NONE:
+                            box = place + lowest_bit(boxes)
+                            boxes &= boxes - _ONE
+                            if seen[owners[box]] != stamp + turn:
+                                seen[owners[box]] = stamp + turn
+                                values[written] = labels[box]
+                                written += 1
+                    else:
+                        written = _write_all(boxes, place, labels, values, written)
+        ends[turn + 1] = written
+    return len(order), checked

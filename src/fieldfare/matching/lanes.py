@@ -1,0 +1,82 @@
+"""Sixty-four comparisons at once: the few vector instructions that matching stands on.
+
+Numba has no vector type, but LLVM has, on every processor: a comparison of 64 lanes whose result is cast to a
+64-bit integer becomes a handful of SIMD instructions. These intrinsics are for use inside Numba functions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+LANES = 64  # boxes that one comparison decides
+COUNTED = 16  # values that one count looks at
+
+_I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+
+
+def _load(context: Any, builder: Any, array_type: Any, array: Any, offset: Any, lanes: int) -> Any:
+    element = context.get_data_type(array_type.dtype)
+    pointer = builder.gep(context.make_array(array_type)(context, builder, array).data, [offset])
+    vector = ir.VectorType(element, lanes)
+    return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=array_type.dtype.bitwidth // 8)
+
+
+def _splat(builder: Any, value: Any, lanes: int) -> Any:
+    undefined = ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined)
+    first = builder.insert_element(undefined, value, ir.Constant(_I32, 0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_I32, lanes), [0] * lanes))
+
+
+@intrinsic
+def overlapping(typing_context: Any, bounds: Any, offset: Any, low: Any, high: Any) -> Any:  # noqa: ARG001
+    """Bit j is set where bounds[offset + j] <= high and low <= bounds[offset + 64 + j]: interval j meets [low, high]."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, start, low_end, high_end = arguments
+        array_type = signature.args[0]
+        lows = _load(context, builder, array_type, array, start, LANES)
+        highs = _load(context, builder, array_type, array, builder.add(start, ir.Constant(_I64, LANES)), LANES)
+        begins = builder.icmp_signed("<=", lows, _splat(builder, high_end, LANES))
+        ends = builder.icmp_signed("<=", _splat(builder, low_end, LANES), highs)
+        return builder.bitcast(builder.and_(begins, ends), _I64)
+
+    return types.uint64(bounds, types.int64, bounds.dtype, bounds.dtype), codegen
+
+
+@intrinsic
+def count_up_to(typing_context: Any, values: Any, offset: Any, limit: Any) -> Any:  # noqa: ARG001
+    """How many of the 16 values from `offset` on are <= limit."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, start, value = arguments
+        loaded = _load(context, builder, signature.args[0], array, start, COUNTED)
+        splat = _splat(builder, value, COUNTED)
+        compare = builder.fcmp_ordered if isinstance(signature.args[2], types.Float) else builder.icmp_signed
+        bits = builder.bitcast(compare("<=", loaded, splat), ir.IntType(COUNTED))
+        return builder.zext(builder.ctpop(bits), _I64)
+
+    return types.int64(values, types.int64, values.dtype), codegen
+
+
+@intrinsic
+def count_bits(typing_context: Any, bits: Any) -> Any:  # noqa: ARG001
+    """How many bits of a 64-bit word are set."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), codegen
+
+
+@intrinsic
+def lowest_bit(typing_context: Any, bits: Any) -> Any:  # noqa: ARG001
+    """The number of the lowest set bit of a 64-bit word; 64 where none is set."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        return builder.cttz(arguments[0], ir.Constant(_I1, 0))
+
+    return types.int64(types.uint64), codegen

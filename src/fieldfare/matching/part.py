@@ -1,0 +1,171 @@
+"""A part of an index: the boxes of some subscriptions, built once and never changed, and how events are matched to them.
+
+Removing a subscription from a part only clears the bits of its boxes, in a copy of the bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fieldfare.boxes import BoxTable
+from fieldfare.matching.axis import NULL_SLOT, Axis
+from fieldfare.matching.batch import Batch
+from fieldfare.matching.kernel import SPARE, Found, match_events
+from fieldfare.matching.lanes import LANES
+from fieldfare.matching.lists import empty_values, locality_order
+from fieldfare.matching.residual import Residuals
+from fieldfare.matching.tree import CHECKED, DISTINCT, PLAIN, Column, Tree, build_tree
+
+_CACHED_BYTES = 1 << 21  # a tree up to about this size stays in a core's cache whatever the order of the events
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """What a part found: lists of labels in the order of `order`, and single matches beside them."""
+
+    order: npt.NDArray[np.int64]
+    reordered: bool  # `order` is not that of the events
+    ends: npt.NDArray[np.int64]
+    values: npt.NDArray[Any]
+    extra_events: npt.NDArray[np.int64]
+    extra_values: npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Boxes in rank space, with the subscriptions they belong to (`owners`, by number within the part)."""
+
+    attributes: tuple[str, ...]
+    axes: tuple[Axis, ...]
+    tree: Tree
+    owners: npt.NDArray[np.int32]  # the owner of the box at each place
+    owner_count: int
+    several: bool  # some subscription has several boxes
+    residuals: Residuals  # by place
+
+    @staticmethod
+    def build(table: BoxTable, owner_count: int) -> Part:
+        """The part with the boxes of `table`, whose owners are numbered below `owner_count`."""
+        attributes = tuple(sorted(table.axes))
+        axes = tuple(Axis.of(table.axes[attribute]) for attribute in attributes)
+        columns = []
+        for attribute, axis in zip(attributes, axes, strict=True):
+            column = table.axes[attribute]
+            low, high = axis.slots_of_cuts(column.low), axis.slots_of_cuts(column.high) - 1
+            columns.append(Column(column.boxes, low, high, axis.last_slot))
+        tree, boxes = build_tree(columns, _modes(table, owner_count))
+        owners = np.where(boxes >= 0, table.owners[boxes] if len(table) else 0, 0).astype(np.int32)
+        places = {int(boxes[place]): place for place in np.flatnonzero(np.isin(boxes, list(table.tests))).tolist()}
+        residuals = Residuals.of({places[box]: tests for box, tests in table.tests.items()})
+        several = bool(len(table)) and int(np.bincount(table.owners, minlength=1).max()) > 1
+        return Part(attributes, axes, tree, owners, owner_count, several, residuals)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(array.nbytes for array in self.tree) + self.owners.nbytes + sum(axis.nbytes for axis in self.axes)
+
+    @cached_property
+    def _places_by_owner(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+        places = np.flatnonzero(self._exists()).astype(np.int32)
+        order = np.argsort(self.owners[places], kind="stable")
+        return places[order], np.searchsorted(self.owners[places][order], np.arange(self.owner_count + 1))
+
+    def _exists(self) -> npt.NDArray[np.bool_]:
+        return np.unpackbits(self.tree.alive.view(np.uint8), bitorder="little").astype(np.bool_)
+
+    def without(self, removed: npt.NDArray[np.int64]) -> Part:
+        """The same part without the boxes of some owners."""
+        sorted_places, starts = self._places_by_owner
+        places = np.concatenate([sorted_places[starts[owner] : starts[owner + 1]] for owner in removed.tolist()])
+        alive = self.tree.alive.copy()
+        np.bitwise_and.at(alive, places // LANES, ~(np.uint64(1) << (places % LANES).astype(np.uint64)))
+        part = replace(self, tree=self.tree._replace(alive=alive))
+        part.__dict__["_places_by_owner"] = self._places_by_owner
+        return part
+
+    def match(self, batch: Batch, labels: npt.NDArray[Any], expected: int) -> Matches:
+        """The labels of every owner that an event of the batch satisfies, once; `expected` guesses how many in all."""
+        low, high = self._slots(batch)
+        ranged = low is not high
+        distinct = ranged and self.several
+        order = np.arange(batch.rows, dtype=np.int64)
+        reordered = self.tree.bounds.nbytes > _CACHED_BYTES
+        if reordered:
+            order = locality_order(low, [axis.last_slot for axis in self.axes])
+        stamps = self.owner_count if distinct or bool((self.tree.tile_modes == DISTINCT).any()) else 0
+        checks = bool((self.tree.tile_modes == CHECKED).any())
+        found = Found(
+            values=empty_values(expected + SPARE + 1, labels.dtype),
+            ends=np.zeros(batch.rows + 1, np.int64),
+            checked_events=np.empty(expected * checks + SPARE + 1, np.int64),
+            checked_places=np.empty(expected * checks + SPARE + 1, np.int32),
+            seen=np.full(stamps, -1, np.int64),
+        )
+        turn, checked, stamp = 0, 0, 0
+        flat = low.reshape(-1), high.reshape(-1), low.shape[1]
+        while turn < batch.rows:
+            turn, checked = match_events(
+                self.tree, *flat, order, turn, stamp, labels, self.owners, distinct, found, checked
+            )
+            stamp += batch.rows
+            if turn < batch.rows:
+                found = _enlarged(found, int(found.ends[turn]), checked)
+        values = found.values[: found.ends[-1]]
+        extra = self._checked(found.checked_events[:checked], found.checked_places[:checked], batch)
+        return Matches(order, reordered, found.ends, values, extra[0], labels[extra[1]])
+
+    def _slots(self, batch: Batch) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        low = np.full((batch.rows, len(self.axes)), NULL_SLOT, np.int32)
+        pieces = [batch.columns.get(attribute, ()) for attribute in self.attributes]
+        ranged = any(piece.high is not None for column in pieces for piece in column)
+        high = low.copy() if ranged else low
+        for number, (axis, column) in enumerate(zip(self.axes, pieces, strict=True)):
+            for piece in column:
+                rows = slice(None) if piece.rows is None else piece.rows
+                low[rows, number] = axis.slots_of_values(piece.section, piece.low)
+                if piece.high is not None:
+                    high[rows, number] = axis.slots_of_values(piece.section, piece.high)
+                elif ranged:
+                    high[rows, number] = low[rows, number]
+        return low, high
+
+    def _checked(
+        self, events: npt.NDArray[np.int64], places: npt.NDArray[np.int32], batch: Batch
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        """Those pairs of event and place whose residual tests hold, one for each owner."""
+        if not len(events):
+            return events, places
+        holds = self.residuals.holds(events, places, batch)
+        events, places = events[holds], places[holds]
+        if self.several:
+            _, first = np.unique(events * self.owner_count + self.owners[places], return_index=True)
+            events, places = events[first], places[first]
+        return events, places
+
+
+def _modes(table: BoxTable, owner_count: int) -> npt.NDArray[np.int8]:
+    """How the matches of each box are emitted: all boxes of an owner with residual tests are checked."""
+    modes = np.where(table.overlapping, np.int8(DISTINCT), np.int8(PLAIN))
+    if table.tests:
+        tested = np.zeros(owner_count, np.bool_)
+        tested[table.owners[list(table.tests)]] = True
+        modes[tested[table.owners]] = CHECKED
+    return modes
+
+
+def _enlarged(found: Found, written: int, checked: int) -> Found:
+    """The same outputs with more room, at least twice as much for the one that was short."""
+    values, events, places = found.values, found.checked_events, found.checked_places
+    if len(values) - written <= SPARE + len(values) // 2:
+        values = empty_values(2 * len(values) + LANES, values.dtype)
+        values[:written] = found.values[:written]
+    if len(events) - checked <= SPARE + len(events) // 2:
+        events, places = np.empty(2 * len(events) + LANES, np.int64), np.empty(2 * len(places) + LANES, np.int32)
+        events[:checked], places[:checked] = found.checked_events[:checked], found.checked_places[:checked]
+    return found._replace(values=values, checked_events=events, checked_places=places)

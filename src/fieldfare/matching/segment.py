@@ -1,0 +1,84 @@
+"""A segment of an index: a part, and the ids of its subscriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fieldfare.boxes import BoxTable
+from fieldfare.matching.ids import IdLookup
+from fieldfare.matching.part import Part
+from fieldfare.matching.unpacking import boxes_of_part
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The subscriptions `ids`, of which those that are not `live` have been removed since."""
+
+    part: Part
+    ids: pa.Array  # int64 or large_string; subscription i of the part has id i
+    start: int  # how many ids stand in the segments before this one
+    live: npt.NDArray[np.bool_]
+    lookup: IdLookup = field(repr=False)
+
+    @staticmethod
+    def build(ids: pa.Array, table: BoxTable, start: int) -> Segment:
+        """A segment of new subscriptions."""
+        return Segment(Part.build(table, len(ids)), ids, start, np.ones(len(ids), np.bool_), IdLookup(ids))
+
+    @cached_property
+    def live_count(self) -> int:
+        """How many subscriptions are there."""
+        return int(np.count_nonzero(self.live))
+
+    @property
+    def live_ids(self) -> pa.Array:
+        """Their ids."""
+        return self.ids.filter(pa.array(self.live))
+
+    @cached_property
+    def labels(self) -> npt.NDArray[Any]:
+        """What stands for the box at each place in the lists of matches: an integer id, or the number of a string id."""
+        if pa.types.is_integer(self.ids.type):
+            return self.ids.to_numpy()[self.part.owners]
+        return self.part.owners if self.start == 0 else self.part.owners + np.int32(self.start)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        labels = 0 if self.labels is self.part.owners else self.labels.nbytes
+        return self.part.nbytes + self.ids.nbytes + labels + self.live.nbytes
+
+    def position(self, subscription_id: object) -> int | None:
+        """The number of a subscription in this segment, or None if it is not there."""
+        is_integer = isinstance(subscription_id, int) and not isinstance(subscription_id, bool)
+        if not (is_integer if pa.types.is_integer(self.ids.type) else isinstance(subscription_id, str)):
+            return None
+        position = self.lookup.position(subscription_id)  # type: ignore[arg-type]
+        return position if position is not None and self.live[position] else None
+
+    def without(self, positions: npt.NDArray[np.int64]) -> Segment:
+        """The same segment without some subscriptions."""
+        live = self.live.copy()
+        live[positions] = False
+        segment = replace(self, part=self.part.without(positions), live=live)
+        segment.__dict__["labels"] = self.labels
+        return segment
+
+
+def merged(segments: Sequence[Segment]) -> Segment:
+    """One segment with the live subscriptions of several that follow each other."""
+    tables, owner_start = [], 0
+    for segment in segments:
+        numbers = np.cumsum(segment.live) - 1 + owner_start
+        table = boxes_of_part(segment.part)
+        tables.append(replace(table, owners=numbers[table.owners].astype(np.int32)))
+        owner_start += segment.live_count
+    ids = pa.concat_arrays([segment.live_ids for segment in segments])
+    return Segment.build(ids, BoxTable.concatenated(tables), segments[0].start)

@@ -1,0 +1,218 @@
+"""An index in a folder: plain arrays that are mapped into memory as they are, and a manifest that names and checks them.
+
+    index.json     what there is: for each segment its attributes and its arrays, each with place, type and checksum
+    arrays.bin     all arrays, one after the other, each at a multiple of 64 bytes
+    ids.arrow      the ids of all segments, as Arrow IPC
+
+The folder is written under another name and renamed when complete, so it is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fieldfare.errors import SnapshotError
+from fieldfare.matching.axis import Axis
+from fieldfare.matching.batch import Texts
+from fieldfare.matching.ids import IdLookup
+from fieldfare.matching.part import Part
+from fieldfare.matching.residual import Residuals
+from fieldfare.matching.segment import Segment
+from fieldfare.matching.slots import Grid
+from fieldfare.matching.tree import Tree
+
+FORMAT = 1
+_ALIGNMENT = 64
+_MANIFEST, _ARRAYS, _IDS = "index.json", "arrays.bin", "ids.arrow"
+
+
+class _Array(msgspec.Struct, frozen=True):
+    dtype: str
+    offset: int
+    nbytes: int
+    checksum: int
+
+
+class _Axis(msgspec.Struct, frozen=True):
+    attribute: str
+    origin: float
+    cells_per_unit: float
+
+
+class _Segment(msgspec.Struct, frozen=True):
+    axes: list[_Axis]
+    start: int
+    owner_count: int
+    several: bool
+    arrays: dict[str, _Array]
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    format: int
+    segments: list[_Segment]
+
+
+def save_segments(segments: tuple[Segment, ...], folder: Path) -> None:
+    """Write a snapshot. `folder` must not exist, or be empty."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise SnapshotError(f"{folder} is there already: save to a folder that does not exist or is empty")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        with (unfinished / _ARRAYS).open("wb") as file:
+            described = [_write_segment(file, segment) for segment in segments]
+            _sync(file)
+        with (unfinished / _IDS).open("wb") as file:
+            _write_ids(file, segments)
+            _sync(file)
+        with (unfinished / _MANIFEST).open("wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(_Manifest(FORMAT, described))))
+            _sync(file)
+        unfinished.chmod(0o755)
+        unfinished.rename(folder)
+        _sync_folder(folder.parent)
+    except OSError as error:
+        raise SnapshotError(f"the index could not be saved to {folder}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _sync(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_segment(file: Any, segment: Segment) -> _Segment:
+    part = segment.part
+    axes = [
+        _Axis(name, axis.grid.origin, axis.grid.cells_per_unit)
+        for name, axis in zip(part.attributes, part.axes, strict=True)
+    ]
+    arrays = {name: _write_array(file, array) for name, array in _arrays(segment)}
+    return _Segment(axes, segment.start, part.owner_count, part.several, arrays)
+
+
+def _arrays(segment: Segment) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    part = segment.part
+    for field in Tree._fields:
+        yield f"tree.{field}", getattr(part.tree, field)
+    for number, axis in enumerate(part.axes):
+        yield f"axis{number}.booleans", axis.booleans
+        yield f"axis{number}.before", axis.grid.before
+        yield f"axis{number}.cuts", axis.grid.cuts
+        if axis.integers is not None:
+            yield f"axis{number}.integers", axis.integers
+        yield f"axis{number}.offsets", axis.strings.offsets
+        yield f"axis{number}.data", axis.strings.data
+        yield f"axis{number}.times", axis.times
+    yield "owners", part.owners
+    yield "live", segment.live
+    yield "residuals", np.frombuffer(part.residuals.encoded(), np.uint8)
+
+
+def _write_array(file: Any, array: npt.NDArray[Any]) -> _Array:
+    file.write(b"\x00" * (-file.tell() % _ALIGNMENT))
+    offset = file.tell()
+    data = memoryview(np.ascontiguousarray(array)).cast("B") if array.nbytes else b""
+    file.write(data)
+    return _Array(array.dtype.str, offset, array.nbytes, zlib.crc32(data))
+
+
+def _write_ids(file: Any, segments: tuple[Segment, ...]) -> None:
+    ids = [segment.ids for segment in segments]
+    schema = pa.schema([("id", ids[0].type if ids else pa.int64())])
+    with pa.ipc.new_file(file, schema) as writer:
+        for array in ids:
+            writer.write_batch(pa.record_batch([array], schema))
+
+
+def load_segments(folder: Path, *, verify: bool) -> tuple[Segment, ...]:
+    """Map a snapshot; with `verify`, read it all once and compare the checksums."""
+    manifest = _read_manifest(folder)
+    try:
+        size = (folder / _ARRAYS).stat().st_size
+        data = np.memmap(folder / _ARRAYS, np.uint8, "c").view(np.ndarray) if size else np.empty(0, np.uint8)
+        reader = pa.ipc.open_file(pa.memory_map(str(folder / _IDS)))
+        ids = [reader.get_batch(number).column(0) for number in range(reader.num_record_batches)]
+    except (OSError, pa.ArrowInvalid) as error:
+        raise SnapshotError(f"{folder} is not a whole snapshot: {error}") from error
+    if len(ids) != len(manifest.segments):
+        raise SnapshotError(f"{folder} is damaged: {_IDS} has {len(ids)} segments, not {len(manifest.segments)}")
+    segments = []
+    for described, segment_ids in zip(manifest.segments, ids, strict=True):
+        if len(segment_ids) != described.owner_count:
+            raise SnapshotError(f"{folder} is damaged: {_IDS} does not fit the arrays")
+        arrays = {name: _mapped(data, array, name, verify=verify) for name, array in described.arrays.items()}
+        try:
+            segments.append(_segment(described, arrays, segment_ids))
+        except KeyError as error:
+            raise SnapshotError(f"{folder} is damaged: it lacks the array {error}") from error
+    return tuple(segments)
+
+
+def _read_manifest(folder: Path) -> _Manifest:
+    try:
+        text = (folder / _MANIFEST).read_bytes()
+    except OSError as error:
+        raise SnapshotError(f"{folder} holds no saved index: {error.strerror}") from error
+    try:
+        found = msgspec.json.decode(text, type=dict[str, Any]).get("format")
+        if found != FORMAT:
+            raise SnapshotError(f"{folder} has format {found}; this version reads format {FORMAT}: build the index anew")
+        return msgspec.json.decode(text, type=_Manifest)
+    except msgspec.DecodeError as error:
+        raise SnapshotError(f"{folder} is damaged: {_MANIFEST} cannot be read: {error}") from error
+
+
+def _mapped(data: npt.NDArray[np.uint8], array: _Array, name: str, *, verify: bool) -> npt.NDArray[Any]:
+    part = data[array.offset : array.offset + array.nbytes]
+    if len(part) != array.nbytes or (verify and zlib.crc32(part) != array.checksum):
+        raise SnapshotError(f"the snapshot is damaged: array {name!r} is not what was saved")
+    return part.view(array.dtype)
+
+
+def _segment(described: _Segment, arrays: Mapping[str, npt.NDArray[Any]], ids: pa.Array) -> Segment:
+    axes = tuple(_axis(number, axis, arrays) for number, axis in enumerate(described.axes))
+    tree = Tree(**{field: arrays[f"tree.{field}"] for field in Tree._fields})
+    part = Part(
+        attributes=tuple(axis.attribute for axis in described.axes),
+        axes=axes,
+        tree=tree,
+        owners=arrays["owners"],
+        owner_count=described.owner_count,
+        several=described.several,
+        residuals=Residuals.decoded(arrays["residuals"].tobytes()),
+    )
+    return Segment(part, ids, described.start, arrays["live"], IdLookup(ids))
+
+
+def _axis(number: int, described: _Axis, arrays: Mapping[str, npt.NDArray[Any]]) -> Axis:
+    def of(name: str) -> npt.NDArray[Any]:
+        return arrays[f"axis{number}.{name}"]
+
+    return Axis(
+        booleans=of("booleans"),
+        grid=Grid(of("before"), of("cuts"), described.origin, described.cells_per_unit),
+        integers=arrays.get(f"axis{number}.integers"),
+        strings=Texts(of("offsets"), of("data")),
+        times=of("times"),
+    )

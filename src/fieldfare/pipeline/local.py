@@ -1,0 +1,75 @@
+"""Spark on this machine, for demos and trials: all cores, quiet, and with its log in a file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from fieldfare.errors import MissingDependencyError
+
+_JAVA_MISSING = (
+    "Java 17 or later is missing, and Spark needs it: install openjdk-17-jre-headless (Debian, Ubuntu), "
+    "or 'brew install openjdk@17', and set JAVA_HOME"
+)
+
+
+@contextmanager
+def local_spark(name: str, log: Path) -> Iterator[SparkSession]:
+    """A Spark session on all cores, stopped at the end. What Spark has to say goes to `log`."""
+    _require_java()
+    with tempfile.TemporaryDirectory(prefix="fieldfare-spark-", ignore_cleanup_errors=True) as scratch:
+        builder = SparkSession.builder.appName(name).master("local[*,4]")  # 4: a failed task is tried again
+        for key, value in _settings(scratch).items():
+            builder = builder.config(key, value)
+        with _stderr_to(log):
+            try:
+                spark = builder.getOrCreate()
+            except (PySparkException, OSError) as error:
+                raise MissingDependencyError(f"Spark did not start; {log} says why. {_JAVA_MISSING}") from error
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def _settings(scratch: str) -> dict[str, str]:
+    return {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.local.dir": scratch,
+        "spark.pyspark.python": sys.executable,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.warehouse.dir": f"{scratch}/warehouse",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if not shutil.which("java", path=f"{home}/bin" if home else None):
+        raise MissingDependencyError(_JAVA_MISSING)
+
+
+@contextmanager
+def _stderr_to(log: Path) -> Iterator[None]:
+    """Send what this process writes to standard error to a file. A JVM that starts meanwhile keeps writing there."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    try:
+        with log.open("wb") as stream:
+            os.dup2(stream.fileno(), 2)
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(saved, 2)
+        os.close(saved)

@@ -1,0 +1,293 @@
+"""Every text that is not a condition gives the right ConditionError, with the place of the fault."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from fieldfare.errors import (
+    ConditionError,
+    ConditionLimitError,
+    ConditionSyntaxError,
+    ConditionTypeError,
+    UnsupportedConditionError,
+)
+from fieldfare.language import Limits, compile
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("", None),
+        ("  \n", None),
+        ("price <", 6),
+        ("price < 10 AND", 11),
+        ("price < 10 20", 11),
+        ("price < 10 banana", 11),
+        ("(price < 10", 9),
+        ("price < 10)", 10),
+        ("price < 'abc", 8),
+        ("`price < 10", 0),
+        ("a = 'x' AND b = \"y", 16),
+        ("price ! 10", 6),
+        ("price NOT", 6),
+        ("x IN ()", 0),
+        ("x IN (1,)", 7),
+        ("x = 1;", 5),
+        ("x = 1; y = 2", 5),
+        ("x = 1 -- cheap", 6),
+        ("x = /* five */ 5", 4),
+        ("x = 1 AS y", 6),
+        ("x LIKE 'a!b' ESCAPE '!'", 7),
+        ("x LIKE 'a' ESCAPE 'xy'", 18),
+        ("x LIKE 'a\\\\'", 7),
+        ("x = '\\ud800'", 4),
+        ("x = 'a\ud800b'", 6),
+        ("x\ud800 = 1", 1),
+        ("`` = 1", 0),
+        ("x = 'a' AND a.1 = 5", 14),
+    ],
+)
+def test_syntax(text: str, position: int | None) -> None:
+    with pytest.raises(ConditionSyntaxError) as caught:
+        compile(text)
+    assert caught.value.condition == text
+    assert caught.value.position == position
+    str(caught.value).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("upper(symbol) = 'A'", 0),
+        ("x = 1 AND foo(y) > 2", 10),
+        ("x = 1 AND `foo`(y) > 2", 10),
+        ("get_json_object(x, '$[') = 1", 0),
+        ("x IN (SELECT y FROM t)", 6),
+        ("EXISTS (SELECT 1)", 0),
+        ("x = (WITH t AS (SELECT 1) SELECT 1)", 5),
+        ("CASE WHEN x THEN y ELSE z END", 0),
+        ("x = 1 AND CASE WHEN x THEN y END", 10),
+        ("CAST(x AS int) = 1", 0),
+        ("x::int = 1", 1),
+        ("d = date('2024-01-01')", 4),
+        ("s RLIKE 'a.*'", 2),
+        ("s REGEXP 'a.*'", 2),
+        ("s NOT RLIKE 'a.*'", 6),
+        ("s ILIKE 'a%'", 2),
+        ("s LIKE ANY ('a%', 'b%')", 7),
+        ("s LIKE s2", 7),
+        ("x > current_date", 4),
+        ("rank() OVER (ORDER BY x) = 1", 0),
+        ("count(*) > 1", 0),
+        ("x BETWEEN SYMMETRIC 1 AND 2", 10),
+        ("x DIV 2 = 1", 2),
+        ("a || b = 'ab'", 2),
+        ("a = 'x' 'y'", None),
+        ("tags[0] = 'a'", 4),
+        ("x = ?", 4),
+        ("x = :y", 4),
+        ("x = @y", 4),
+        ("d > now - INTERVAL 1 DAY", 10),
+        ("a = b = c", 0),
+        ("1 < x < 3", None),
+        ("(x > 1) = true", 1),
+        ("(x > 1) IS NULL", None),
+        ("x + 1 IS NULL", 0),
+        ("x + 1 <=> 2", 10),
+        ("x & 1 = 1", 0),
+        ("(a, b) = (1, 2)", 1),
+        ("x = 0x1F", None),
+        ("*", 0),
+        ("x -> x = 1", None),
+        ("'abc' LIKE 'a%'", 0),
+    ],
+)
+def test_unsupported(text: str, position: int | None) -> None:
+    with pytest.raises(UnsupportedConditionError) as caught:
+        compile(text)
+    assert caught.value.reason
+    if position is not None:
+        assert caught.value.position == position
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("x < 1e999", 4),
+        ("x < " + "9" * 400, 4),
+        ("1 < 'a'", 4),
+        ("DATE '2024-01-01' < 'soon'", 20),
+        ("'a' = true", 0),
+        ("x + 'a' < 5", 0),
+        ("x * true < 5", 0),
+        ("x - DATE '2024-01-01' < 5", 0),
+        ("x + 1 < 'a'", 8),
+        ("d = DATE 'soon'", 9),
+        ("d = TIMESTAMP '2024-02-30'", 14),
+        ("5", 0),
+        ("x = 1 AND 'yes'", 10),
+        ("x + 1", 0),
+        ("DATE '2024-01-01'", 5),
+        ("s LIKE 5", 7),
+        ("x < 1e308 * 10 - 1e308 * 10", 4),
+    ],
+)
+def test_types(text: str, position: int) -> None:
+    with pytest.raises(ConditionTypeError) as caught:
+        compile(text)
+    assert caught.value.position == position
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n = 'a'",
+        "n = true",
+        "n > DATE '2024-01-01'",
+        "n LIKE 'a%'",
+        "n",
+        "s < 5",
+        "s + 1 < 5",
+        "s",
+        "t = 'yesterday'",
+        "t < 5",
+        "flag = 'x'",
+        "n = s",
+        "n + 1 = s",
+        "n IN (1, 'a')",
+        "NOT (n <=> 'a')",
+    ],
+)
+def test_known_types_never_compare(text: str) -> None:
+    types = {"n": "number", "s": "string", "t": "time", "flag": "boolean"}
+    with pytest.raises(ConditionTypeError):
+        compile(text, types)
+    compile(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["n < 5 AND s = 'a' AND t > '2024' AND flag", "s LIKE 'a%' AND u + 1 < 5 AND u LIKE 'a'"]
+)
+def test_known_types_compare(text: str) -> None:
+    types = {"n": "number", "s": "string", "t": "time", "flag": "boolean"}
+    assert len(compile(text, types).boxes) == 1 or "u" in text
+
+
+def test_a_known_type_leaves_one_interval() -> None:
+    assert len(compile("x = '2024'").boxes) == 2
+    assert len(compile("x = '2024'", {"x": "string"}).boxes) == 1
+    assert len(compile("x = '2024'", {"x": "time"}).boxes) == 1
+
+
+def test_an_unknown_type_is_refused() -> None:
+    with pytest.raises(ValueError, match="boolean, number, string, time"):
+        compile("x = 1", {"x": "integer"})
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("x = '" + "a" * 70_000 + "'", "characters_max"),
+        ("(" * 60 + "x = 1" + ")" * 60, "depth_max"),
+        ("NOT " * 60 + "x", "depth_max"),
+        ("NOT (" * 10_000 + "x" + ")" * 10_000, "depth_max"),
+        ("x = " + "- " * 60 + "1", "depth_max"),
+        ("(" * 30_000, "depth_max"),
+        ("CASE WHEN " * 5_000, "depth_max"),
+        ("x < " + " + ".join(["y"] * 5_000), "depth_max"),
+        (" AND ".join(f"(a{i} = 1 OR b{i} = 1)" for i in range(40)), "boxes_max"),
+        (" AND ".join(f"(a{i} != 1)" for i in range(40)), "boxes_max"),
+        (" AND ".join(f"a{i} IN (1, 2, 3, 4, 5, 6, 7, 8)" for i in range(9)), "boxes_max"),
+        (f"x IN ({', '.join(map(str, range(2_000)))})", "boxes_max"),
+        (" OR ".join(f"a{i} = 1" for i in range(2_000)), "boxes_max"),
+        (" AND ".join(f"(x < {i} OR y > {i})" for i in range(2_000)), "_max"),
+        (" AND ".join(f"x NOT IN ({i}, {i + 9000})" for i in range(2_000)), "_max"),
+    ],
+    ids=lambda value: value[:24],
+)
+def test_limits_are_met_before_the_work_explodes(text: str, limit: str) -> None:
+    start = time.process_time()
+    with pytest.raises(ConditionLimitError, match=limit):
+        compile(text)
+    assert time.process_time() - start < 3
+
+
+def test_limits_can_be_raised_and_lowered() -> None:
+    many = f"x IN ({', '.join(map(str, range(2_000)))})"
+    assert len(compile(many, limits=Limits(boxes_max=2_000)).boxes) == 2_000
+    with pytest.raises(ConditionLimitError):
+        compile("x IN (1, 2, 3)", limits=Limits(boxes_max=2))
+    with pytest.raises(ConditionLimitError):
+        compile("((x = 1))", limits=Limits(depth_max=1))
+
+
+def test_long_chains_are_legal() -> None:
+    assert len(compile(" OR ".join(f"x = {number % 900}" for number in range(4_000))).boxes) == 900
+    assert len(compile(" AND ".join(f"x > {number}" for number in range(4_000))).boxes) == 1
+    assert len(compile("(" * 30 + "x = 1" + ")" * 30).boxes) == 1
+
+
+@pytest.mark.parametrize("condition", [None, 5, b"x = 1", ["x = 1"]])
+def test_a_condition_is_a_string(condition: object) -> None:
+    with pytest.raises(ConditionError, match="is a string"):
+        compile(condition)  # type: ignore[arg-type]
+
+
+WORDS = """a b x `y z` 1 2.5 1e3 .5 5L 'abc' 'a%' '' "q" '2024-01-01' DATE TIMESTAMP AND OR NOT IN BETWEEN LIKE ESCAPE IS
+NULL TRUE FALSE ( ) , . = != <> < <= > >= <=> + - * / % || :: [ ] { } ; ? : @ $ # ! ~ & | ^ CASE WHEN THEN END SELECT
+FROM WITH CAST AS INTERVAL DAY RLIKE ILIKE ANY EXISTS upper( current_date DISTINCT OVER DIV ' " ` \\ -- /* */ é \0
+COLLATE AT TIME ZONE ARRAY< STRUCT MAP DECIMAL(1,2) OVERLAPS GLOB -> => 0x1F X'1F' r'x' 1abc LATERAL PIVOT LIMIT""".split()
+
+
+def compiles_or_says_why(text: str) -> None:
+    try:
+        compile(text)
+    except ConditionError as error:
+        str(error)
+        assert error.position is None or 0 <= error.position <= len(text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=40))
+@example("\x00")
+@example("1.e")
+def test_any_text_compiles_or_says_why(text: str) -> None:
+    compiles_or_says_why(text)
+
+
+@settings(max_examples=1_000, deadline=None)
+@given(st.lists(st.sampled_from(WORDS), max_size=12))
+def test_any_words_compile_or_say_why(words: list[str]) -> None:
+    compiles_or_says_why(" ".join(words))
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.sampled_from(
+        [
+            "symbol = 'YHOO' AND volume > 1000000 AND price BETWEEN 10 AND 20",
+            "NOT (a IN (1, -2.5e3, NULL) OR b LIKE 'x!%%' ESCAPE '!') AND c IS NOT NULL",
+            "t > TIMESTAMP '2024-01-01 10:00:00' OR weight < 2 * (price + `un it`.x) % 3",
+        ]
+    ),
+    st.data(),
+)
+def test_any_mutation_compiles_or_says_why(text: str, data: st.DataObject) -> None:
+    for _ in range(data.draw(st.integers(1, 3))):
+        start = data.draw(st.integers(0, len(text)))
+        end = data.draw(st.integers(start, min(len(text), start + 4)))
+        text = text[:start] + data.draw(st.sampled_from(["", *WORDS, *"0'\"`()"])) + text[end:]
+    compiles_or_says_why(text)
+
+
+def test_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        for text in ("SHOW TABLES", "(ALTER TABLE x)", "x = get_json_object(y, '$[')", "x:y[ = 1", "SET x = 1"):
+            with pytest.raises(ConditionError):
+                compile(text)
+    assert not caplog.records

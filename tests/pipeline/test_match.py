@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from fieldfare.errors import (
+    ConditionSyntaxError,
+    DuplicateIdError,
+    EventError,
+    InvalidIdError,
+    SubscriptionError,
+)
+from fieldfare.pipeline import match
+
+SCHEMA = """
+    event_id BIGINT NOT NULL, symbol STRING, price DOUBLE, volume BIGINT, small TINYINT, ratio FLOAT,
+    amount DECIMAL(12, 2), day DATE, at TIMESTAMP, local TIMESTAMP_NTZ, halted BOOLEAN,
+    place STRUCT<city: STRING, zone: INT>,
+    raw BINARY, tags ARRAY<STRING>, counts MAP<STRING, INT>, deep ARRAY<STRUCT<a: INT, b: ARRAY<STRING>>>
+"""
+CONDITIONS = {
+    "cheap": "price < 10",
+    "yhoo": "symbol = 'YHOO' AND volume > 1000000",
+    "either": "symbol IN ('IBM', 'SUN') OR price BETWEEN 50 AND 60",
+    "not": "NOT (symbol = 'IBM' AND price > 20)",
+    "null": "symbol IS NULL",
+    "present": "price IS NOT NULL AND symbol <> 'IBM'",
+    "prefix": "symbol LIKE 'Y%'",
+    "pattern": "symbol LIKE '%U_'",
+    "small": "small >= -3 AND small != 2",
+    "ratio": "ratio > 0.5",
+    "amount": "amount <= 12.5",
+    "day": "day >= DATE '2024-02-01'",
+    "at": "at < TIMESTAMP '2024-03-01 12:00:00'",
+    "halted": "halted",
+    "moving": "NOT halted",
+    "between attributes": "volume > 1000 * price",
+    "exact": "volume = 9007199254740993",
+    "safe": "symbol <=> NULL",
+}
+
+
+def event(number: int) -> tuple[Any, ...]:
+    def unless(divisor: int, value: object) -> object:
+        return None if number % divisor == 0 else value
+
+    return (
+        number,
+        unless(7, ["YHOO", "IBM", "SUN", "YUM", ""][number % 5]),
+        unless(11, float("nan") if number % 13 == 0 else number * 1.5),
+        9007199254740992 + number % 3 if number % 4 == 0 else number * 50_000,
+        unless(5, number % 10 - 5),
+        unless(6, number / 100),
+        unless(8, Decimal(number) / 4),
+        unless(9, datetime.date(2024, 1, 1) + datetime.timedelta(days=number)),
+        unless(10, datetime.datetime(2024, 2, 20, 6) + datetime.timedelta(hours=7 * number)),  # noqa: DTZ001
+        datetime.datetime(2024, 2, 20, 6),  # noqa: DTZ001 - Spark's type without a zone
+        unless(3, number % 2 == 0),
+        unless(4, Row(city=["Brno", "Oslo"][number % 2], zone=number % 3)),
+        unless(5, bytes([number % 256])),
+        unless(6, ["a", None, "b"]),
+        unless(7, {"k": number, "n": None}),
+        [Row(a=number, b=["x"])],
+    )
+
+
+@pytest.fixture(scope="module")
+def events(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame([event(number) for number in range(200)], SCHEMA).repartition(3)
+
+
+def subscriptions(spark: SparkSession, conditions: dict[Any, Any], id_type: str = "STRING") -> DataFrame:
+    return spark.createDataFrame(list(conditions.items()), f"subscription_id {id_type}, condition STRING")
+
+
+def test_the_same_rows_as_where(spark: SparkSession, events: DataFrame) -> None:
+    matched = match(events, subscriptions(spark, CONDITIONS))
+    found = {row.event_id: row.subscription_ids for row in matched.select("event_id", "subscription_ids").collect()}
+    assert len(found) == 200
+    for name, condition in CONDITIONS.items():
+        wanted = {row.event_id for row in events.where(condition).select("event_id").collect()}
+        assert {event_id for event_id, ids in found.items() if name in ids} == wanted, condition
+
+
+def test_struct_fields_are_attributes_with_dotted_names(spark: SparkSession, events: DataFrame) -> None:
+    condition = "place.city = 'Brno' AND place.zone > 0"
+    matched = match(events, subscriptions(spark, {"brno": condition})).where("size(subscription_ids) = 1")
+    wanted = events.where(condition).select("event_id").collect()
+    assert sorted(row.event_id for row in matched.collect()) == sorted(row.event_id for row in wanted)
+    assert wanted
+
+
+def test_payload_is_untouched(spark: SparkSession, events: DataFrame) -> None:
+    matched = match(events, subscriptions(spark, CONDITIONS))
+    assert matched.schema.fields[:-1] == events.schema.fields
+    # By their text, because NaN is not equal to itself.
+    carried = sorted(map(repr, matched.drop("subscription_ids").collect()))
+    assert carried == sorted(map(repr, events.collect()))
+
+
+@pytest.mark.parametrize("id_type", ["TINYINT", "SMALLINT", "INT", "BIGINT", "STRING"])
+def test_ids_keep_their_type_and_order(spark: SparkSession, id_type: str) -> None:
+    ids: list[Any] = ["9", "1", "5"] if id_type == "STRING" else [9, 1, 5]
+    events = spark.createDataFrame([(1.0,), (50.0,)], "price DOUBLE")
+    matched = match(events, subscriptions(spark, dict.fromkeys(ids, "price < 10"), id_type))
+    assert matched.schema["subscription_ids"].dataType.simpleString() == f"array<{id_type.lower()}>"
+    assert not matched.schema["subscription_ids"].nullable
+    assert [row.subscription_ids for row in matched.orderBy("price").collect()] == [ids, []]
+
+
+def test_ranges(spark: SparkSession) -> None:
+    events = spark.createDataFrame(
+        [(1, (5.0, 15.0)), (2, (11.0, 15.0)), (3, None)], "n INT, price STRUCT<low: DOUBLE, high: DOUBLE>"
+    )
+    matched = match(events, subscriptions(spark, {"cheap": "price < 10"}))
+    assert [row.subscription_ids for row in matched.orderBy("n").collect()] == [["cheap"], [], []]
+
+
+def test_a_stream(spark: SparkSession, events: DataFrame, tmp_path: Path) -> None:
+    events.write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(events.schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
+    matched = match(stream, subscriptions(spark, CONDITIONS), snapshots=tmp_path / "snapshots")
+    assert matched.isStreaming
+    writer = matched.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).start(str(tmp_path / "out"))
+    assert query.awaitTermination(120)
+    batch = match(events, subscriptions(spark, CONDITIONS))
+    columns = ["event_id", "subscription_ids"]
+    streamed = spark.read.parquet(str(tmp_path / "out")).select(columns).collect()
+    assert sorted(streamed) == sorted(batch.select(columns).collect())
+    assert len(list((tmp_path / "snapshots").iterdir())) == 1
+
+
+def test_empty_sides(spark: SparkSession, events: DataFrame) -> None:
+    assert match(events.limit(0), subscriptions(spark, CONDITIONS)).collect() == []
+    nobody = match(events, subscriptions(spark, {}))
+    assert {tuple(row.subscription_ids) for row in nobody.collect()} == {()}
+    unknown = match(events.select("event_id"), subscriptions(spark, {"cheap": "price < 10", "none": "price IS NULL"}))
+    assert {tuple(row.subscription_ids) for row in unknown.collect()} == {("none",)}
+
+
+def test_no_shuffle(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    match(spark.range(10), subscriptions(spark, {"one": "id = 1"})).explain()
+    plan = capsys.readouterr().out
+    assert "MapInArrow" in plan
+    assert "Exchange" not in plan
+
+
+@pytest.mark.parametrize(
+    ("rows", "schema", "error"),
+    [
+        ([("a", "price <")], "subscription_id STRING, condition STRING", ConditionSyntaxError),
+        ([("a", "price < 1"), ("a", "price < 2")], "subscription_id STRING, condition STRING", DuplicateIdError),
+        ([(None, "price < 1")], "subscription_id STRING, condition STRING", InvalidIdError),
+        ([(1.5, "price < 1")], "subscription_id DOUBLE, condition STRING", InvalidIdError),
+        ([("a", None)], "subscription_id STRING, condition STRING", SubscriptionError),
+        ([("a", 1)], "subscription_id STRING, condition INT", SubscriptionError),
+        ([("a", "price < 1")], "id STRING, condition STRING", SubscriptionError),
+    ],
+)
+def test_unsound_subscriptions_fail_before_any_task(
+    spark: SparkSession, rows: list[Any], schema: str, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        match(spark.range(1), spark.createDataFrame(rows, schema))
+
+
+def test_events_that_cannot_be_matched_fail_before_any_task(spark: SparkSession) -> None:
+    wanted = subscriptions(spark, {"cheap": "price < 10"})
+    with pytest.raises(EventError, match="price"):
+        match(spark.createDataFrame([([1.0],)], "price ARRAY<DOUBLE>"), wanted)
+    with pytest.raises(EventError, match="subscription_ids"):
+        match(spark.createDataFrame([(1, "x")], "price INT, subscription_ids STRING"), wanted)
+    with pytest.raises(EventError, match="two columns"):
+        match(spark.createDataFrame([(1, 2)], "price INT, price INT"), wanted)
+
+
+def test_subscriptions_cannot_be_a_stream(spark: SparkSession) -> None:
+    stream = spark.readStream.format("rate").load().selectExpr("value AS subscription_id", "'a = 1' AS condition")
+    with pytest.raises(SubscriptionError, match="stream"):
+        match(spark.range(1), stream)
