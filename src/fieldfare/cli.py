@@ -5,7 +5,6 @@ Imports of substance stand inside the commands, so that help is quick and needs 
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,9 +12,11 @@ import typer
 import typer.core
 from rich.console import Console
 
+from fieldfare import __version__
 from fieldfare.errors import FieldfareError
 
 _EXIT_BAD_INPUT = 2
+_PIPE_COLUMNS = 160
 
 
 class _Commands(typer.core.TyperGroup):
@@ -43,7 +44,7 @@ app.add_typer(bench_app, name="bench", help="Measure Fieldfare beside its peers.
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - the command line's library calls it so
     if wanted:
-        typer.echo(f"fieldfare {version('fieldfare')}")
+        typer.echo(f"fieldfare {__version__}")
         raise typer.Exit
 
 
@@ -95,6 +96,7 @@ def match(
         f"{summary.events:,} events, {summary.subscriptions:,} subscriptions, {summary.matches:,} matches "
         f"for {summary.matched_events:,} events; {summary.seconds:.2f} s, {rate:,.0f} events/s",
         highlight=False,
+        soft_wrap=True,
     )
     if summary.quarantined:
         console.print(
@@ -108,9 +110,9 @@ def explain(condition: Annotated[str, typer.Argument(help="A SQL condition over 
 
     Example: `fieldfare explain "symbol = 'YHOO' AND price < 10"`
     """
-    from fieldfare.language import explain as explain_condition
+    import fieldfare
 
-    Console(soft_wrap=True).print(explain_condition(condition), markup=False, highlight=False)
+    typer.echo(fieldfare.explain(fieldfare.compile(condition)))
 
 
 @app.command()
@@ -169,4 +171,6 @@ def engine(
     if as_json:
         typer.echo(bench.to_json(results))
     else:
-        Console().print(bench.render(results))
+        console = Console()
+        # A pipe has no width of its own; the table should not be cut for it.
+        console.print(bench.render(results), width=None if console.is_terminal else _PIPE_COLUMNS)

@@ -132,7 +132,11 @@ def test_bad_subscriptions_are_quarantined_and_the_rest_goes_on(tmp_path: Path, 
 
 
 def test_bad_parquet_subscriptions_name_their_row(tmp_path: Path, out: Path) -> None:
-    rows = [{"id": 1, "condition": "price < 10"}, {"id": None, "condition": "a"}, {"id": 3, "condition": None}]
+    rows: list[dict[str, Any]] = [
+        {"id": 1, "condition": "price < 10"},
+        {"id": None, "condition": "a"},
+        {"id": 3, "condition": None},
+    ]
     match(write(tmp_path / "s.parquet", rows), write(tmp_path / "e.jsonl", EVENTS[:1]), out)
     assert [row["row"] for row in quarantined(out)] == [2, 3]
 
@@ -157,14 +161,18 @@ def test_bad_events_are_quarantined_and_the_rest_goes_on(tmp_path: Path, out: Pa
     events.write_bytes(b"\n".join(lines))
     summary = match(write_subscriptions(tmp_path / "s.csv"), events, out)
     assert [row["event"] for row in read_json(out)] == [1, len(lines)]
-    assert [row["line"] for row in quarantined(out)] == list(range(2, len(lines)))
+    assert sorted(row["line"] for row in quarantined(out)) == list(range(2, len(lines)))
     assert summary.quarantined == len(lines) - 2
     assert max(len(row["text"]) for row in quarantined(out)) <= 1000
 
 
 def test_nested_objects_have_dotted_names_and_lists_are_ignored(tmp_path: Path, out: Path) -> None:
     subscriptions = write_subscriptions(tmp_path / "s.jsonl", {"city": "place.city = 'Brno'", "tags": "tags = 1"})
-    rows = [{"place": {"city": "Brno", "more": {"x": [1]}}, "tags": [1]}, {"place": {"city": "Oslo"}}, {"place": None}]
+    rows: list[dict[str, Any]] = [
+        {"place": {"city": "Brno", "more": {"x": [1]}}, "tags": [1]},
+        {"place": {"city": "Oslo"}},
+        {"place": None},
+    ]
     match(subscriptions, write(tmp_path / "e.jsonl", rows), out)
     assert read_json(out) == [{"event": 1, "subscription_ids": ["city"]}]
 

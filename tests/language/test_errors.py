@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from fieldfare import language
 from fieldfare.errors import (
     ConditionError,
     ConditionLimitError,
@@ -16,7 +17,6 @@ from fieldfare.errors import (
     ConditionTypeError,
     UnsupportedConditionError,
 )
-from fieldfare.language import Limits, compile
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ from fieldfare.language import Limits, compile
 )
 def test_syntax(text: str, position: int | None) -> None:
     with pytest.raises(ConditionSyntaxError) as caught:
-        compile(text)
+        language.compile(text)
     assert caught.value.condition == text
     assert caught.value.position == position
     str(caught.value).encode()
@@ -87,7 +87,7 @@ def test_syntax(text: str, position: int | None) -> None:
         ("x BETWEEN SYMMETRIC 1 AND 2", 10),
         ("x DIV 2 = 1", 2),
         ("a || b = 'ab'", 2),
-        ("a = 'x' 'y'", None),
+        ("a = 'x' 'y'", 4),
         ("tags[0] = 'a'", 4),
         ("x = ?", 4),
         ("x = :y", 4),
@@ -99,17 +99,17 @@ def test_syntax(text: str, position: int | None) -> None:
         ("(x > 1) IS NULL", None),
         ("x + 1 IS NULL", 0),
         ("x + 1 <=> 2", 10),
-        ("x & 1 = 1", 0),
+        ("x & 1 = 1", 2),
         ("(a, b) = (1, 2)", 1),
-        ("x = 0x1F", None),
+        ("x = 0x1F", 4),
         ("*", 0),
-        ("x -> x = 1", None),
+        ("x -> x = 1", 2),
         ("'abc' LIKE 'a%'", 0),
     ],
 )
 def test_unsupported(text: str, position: int | None) -> None:
     with pytest.raises(UnsupportedConditionError) as caught:
-        compile(text)
+        language.compile(text)
     assert caught.value.reason
     if position is not None:
         assert caught.value.position == position
@@ -139,7 +139,7 @@ def test_unsupported(text: str, position: int | None) -> None:
 )
 def test_types(text: str, position: int) -> None:
     with pytest.raises(ConditionTypeError) as caught:
-        compile(text)
+        language.compile(text)
     assert caught.value.position == position
 
 
@@ -166,8 +166,8 @@ def test_types(text: str, position: int) -> None:
 def test_known_types_never_compare(text: str) -> None:
     types = {"n": "number", "s": "string", "t": "time", "flag": "boolean"}
     with pytest.raises(ConditionTypeError):
-        compile(text, types)
-    compile(text)
+        language.compile(text, types)
+    language.compile(text)
 
 
 @pytest.mark.parametrize(
@@ -175,18 +175,18 @@ def test_known_types_never_compare(text: str) -> None:
 )
 def test_known_types_compare(text: str) -> None:
     types = {"n": "number", "s": "string", "t": "time", "flag": "boolean"}
-    assert len(compile(text, types).boxes) == 1 or "u" in text
+    assert len(language.compile(text, types).boxes) == 1 or "u" in text
 
 
 def test_a_known_type_leaves_one_interval() -> None:
-    assert len(compile("x = '2024'").boxes) == 2
-    assert len(compile("x = '2024'", {"x": "string"}).boxes) == 1
-    assert len(compile("x = '2024'", {"x": "time"}).boxes) == 1
+    assert len(language.compile("x = '2024'").boxes) == 2
+    assert len(language.compile("x = '2024'", {"x": "string"}).boxes) == 1
+    assert len(language.compile("x = '2024'", {"x": "time"}).boxes) == 1
 
 
 def test_an_unknown_type_is_refused() -> None:
     with pytest.raises(ValueError, match="boolean, number, string, time"):
-        compile("x = 1", {"x": "integer"})
+        language.compile("x = 1", {"x": "integer"})
 
 
 @pytest.mark.parametrize(
@@ -213,43 +213,50 @@ def test_an_unknown_type_is_refused() -> None:
 def test_limits_are_met_before_the_work_explodes(text: str, limit: str) -> None:
     start = time.process_time()
     with pytest.raises(ConditionLimitError, match=limit):
-        compile(text)
+        language.compile(text)
     assert time.process_time() - start < 3
 
 
 def test_limits_can_be_raised_and_lowered() -> None:
     many = f"x IN ({', '.join(map(str, range(2_000)))})"
-    assert len(compile(many, limits=Limits(boxes_max=2_000)).boxes) == 2_000
+    assert len(language.compile(many, limits=language.Limits(boxes_max=2_000)).boxes) == 2_000
     with pytest.raises(ConditionLimitError):
-        compile("x IN (1, 2, 3)", limits=Limits(boxes_max=2))
+        language.compile("x IN (1, 2, 3)", limits=language.Limits(boxes_max=2))
     with pytest.raises(ConditionLimitError):
-        compile("((x = 1))", limits=Limits(depth_max=1))
+        language.compile("((x = 1))", limits=language.Limits(depth_max=1))
 
 
 def test_long_chains_are_legal() -> None:
-    assert len(compile(" OR ".join(f"x = {number % 900}" for number in range(4_000))).boxes) == 900
-    assert len(compile(" AND ".join(f"x > {number}" for number in range(4_000))).boxes) == 1
-    assert len(compile("(" * 30 + "x = 1" + ")" * 30).boxes) == 1
+    assert len(language.compile(" OR ".join(f"x = {number % 900}" for number in range(4_000))).boxes) == 900
+    assert len(language.compile(" AND ".join(f"x > {number}" for number in range(4_000))).boxes) == 1
+    assert len(language.compile("(" * 30 + "x = 1" + ")" * 30).boxes) == 1
 
 
 @pytest.mark.parametrize("condition", [None, 5, b"x = 1", ["x = 1"]])
 def test_a_condition_is_a_string(condition: object) -> None:
     with pytest.raises(ConditionError, match="is a string"):
-        compile(condition)  # type: ignore[arg-type]
+        language.compile(condition)  # type: ignore[arg-type]
 
 
-WORDS = """a b x `y z` 1 2.5 1e3 .5 5L 'abc' 'a%' '' "q" '2024-01-01' DATE TIMESTAMP AND OR NOT IN BETWEEN LIKE ESCAPE IS
-NULL TRUE FALSE ( ) , . = != <> < <= > >= <=> + - * / % || :: [ ] { } ; ? : @ $ # ! ~ & | ^ CASE WHEN THEN END SELECT
-FROM WITH CAST AS INTERVAL DAY RLIKE ILIKE ANY EXISTS upper( current_date DISTINCT OVER DIV ' " ` \\ -- /* */ é \0
-COLLATE AT TIME ZONE ARRAY< STRUCT MAP DECIMAL(1,2) OVERLAPS GLOB -> => 0x1F X'1F' r'x' 1abc LATERAL PIVOT LIMIT""".split()
+WORD_LINES = [
+    r"""a b x `y z` 1 2.5 1e3 .5 5L 'abc' 'a%' '' "q" '2024-01-01' DATE TIMESTAMP AND OR NOT IN BETWEEN LIKE ESCAPE""",
+    r"""IS NULL TRUE FALSE ( ) , . = != <> < <= > >= <=> + - * / % || :: [ ] { } ; ? : @ $ # ! ~ & | ^ CASE WHEN""",
+    r"""END SELECT FROM WITH CAST AS INTERVAL DAY RLIKE ILIKE ANY EXISTS upper( current_date DISTINCT OVER DIV ' " `""",
+    r"""\ -- /* */ é COLLATE AT TIME ZONE ARRAY< STRUCT MAP DECIMAL(1,2) OVERLAPS GLOB -> => 0x1F X'1F' r'x' 1abc""",
+    r"""LATERAL PIVOT LIMIT THEN""",
+]
+WORDS = [word for line in WORD_LINES for word in line.split()] + ["\0", "\ud800"]
 
 
 def compiles_or_says_why(text: str) -> None:
+    fault = None
     try:
-        compile(text)
+        language.compile(text)
     except ConditionError as error:
-        str(error)
-        assert error.position is None or 0 <= error.position <= len(text)
+        fault = error
+    if fault is not None:
+        str(fault).encode()
+        assert fault.position is None or 0 <= fault.position <= len(text)
 
 
 @settings(max_examples=300, deadline=None)
@@ -260,7 +267,7 @@ def test_any_text_compiles_or_says_why(text: str) -> None:
     compiles_or_says_why(text)
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=12))
 def test_any_words_compile_or_say_why(words: list[str]) -> None:
     compiles_or_says_why(" ".join(words))
@@ -287,7 +294,7 @@ def test_any_mutation_compiles_or_says_why(text: str, data: st.DataObject) -> No
 
 def test_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        for text in ("SHOW TABLES", "(ALTER TABLE x)", "x = get_json_object(y, '$[')", "x:y[ = 1", "SET x = 1"):
+        for text in ("SHOW TABLES", "(ALTER TABLE x)", "x = get_json_object(y, '$[')", "x:[2.5e3] = 1", "SET x = 1"):
             with pytest.raises(ConditionError):
-                compile(text)
+                language.compile(text)
     assert not caplog.records

@@ -95,6 +95,19 @@ def test_equals_the_oracle(tests: dict[int, tuple[Test, ...]], events: list[Even
     assert answers(tests, events, 10) == expected
 
 
+@given(TESTS)
+def test_tests_come_back(tests: dict[int, tuple[Test, ...]]) -> None:
+    back = Residuals.of(tests).tests()
+    assert back == {box: tuple(without_double_percent(test) for test in given) for box, given in tests.items()}
+
+
+def without_double_percent(test: Test) -> Test:
+    if not isinstance(test, Like):
+        return test
+    pairs = zip(test.pattern, (*test.pattern[1:], ""), strict=False)
+    return Like(test.attribute, tuple(a for a, b in pairs if a is not None or b is not None), test.negated)
+
+
 @given(st.sampled_from("+-*%/"), st.sampled_from(NUMBERS), st.sampled_from(NUMBERS), st.sampled_from(NUMBERS))
 @settings(max_examples=500)
 @example("*", 2**32, -(2**31), -(2**63))

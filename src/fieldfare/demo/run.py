@@ -23,8 +23,8 @@ from fieldfare.errors import FieldfareError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.listener import StreamingQueryProgress
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _FILES = 32
 _FILES_PER_BATCH = 4
@@ -99,7 +99,8 @@ def _stream(spark: SparkSession, options: DemoOptions, console: Console) -> None
     events = spark.readStream.schema(schema).option("maxFilesPerTrigger", _FILES_PER_BATCH).parquet(events_folder)
     started = time.perf_counter()
     wanted = match(events, subscriptions).where("size(subscription_ids) > 0")
-    console.print(f"Compiled {options.drivers:,} subscriptions into an index in {time.perf_counter() - started:.1f} s.")
+    seconds = time.perf_counter() - started
+    console.print(f"Read {options.drivers:,} subscriptions and compiled them into an index in {seconds:.1f} s.")
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="fieldfare-checkpoint-") as checkpoint:
         writer = wanted.writeStream.format("parquet").option("checkpointLocation", checkpoint)

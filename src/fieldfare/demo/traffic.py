@@ -47,7 +47,7 @@ _SPREAD_DEGREES = 0.006
 def subscriptions(drivers: int, rng: np.random.Generator) -> pa.Table:
     """What each driver wants to hear of: an area, slow traffic, kinds of incidents."""
     _, latitudes, longitudes = _places(drivers, rng)
-    halves = rng.uniform(0.001, 0.004, (2, drivers))
+    halves = rng.uniform(0.0005, 0.002, (2, drivers))
     bounds = np.round((latitudes - halves[0], latitudes + halves[0], longitudes - halves[1], longitudes + halves[1]), 5)
     speeds = rng.choice(_SPEEDS_KMH, drivers)
     kinds = [", ".join(f"'{kind}'" for kind in wanted) for wanted in _WANTED_KINDS]

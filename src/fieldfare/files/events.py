@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fieldfare.arrow import check_schema, match_columns
 from fieldfare.errors import InputError
 from fieldfare.files.cells import cell_value
 from fieldfare.files.formats import Format, format_of, input_parts, reading
@@ -91,21 +91,20 @@ class ArrowBatch:
     position: int
 
     def __len__(self) -> int:
-        return self.batch.num_rows
+        return int(self.batch.num_rows)
 
     def keys(self) -> list[str | int]:
         """The events' keys."""
-        numbers = pa.array(range(self.first_number, self.first_number + len(self)), pa.int64())
+        numbers = range(self.first_number, self.first_number + len(self))
         name = key_column(self.batch.schema.names)
         if name is None:
-            return numbers.to_pylist()
-        keys = self.batch.column(name)
-        key_type = pa.int64() if pa.types.is_integer(keys.type) else pa.string()
-        return pc.coalesce(keys.cast(key_type), numbers.cast(key_type)).to_pylist()
+            return list(numbers)
+        keys = self.batch.column(name).to_pylist()
+        return [number if key is None else key for key, number in zip(keys, numbers, strict=True)]
 
     def match(self, index: Index) -> pa.ListArray:
         """The ids of the subscriptions that each event satisfies."""
-        return index.match_table(self.batch)
+        return match_columns(index, self.batch)
 
     def slice(self, start: int, stop: int) -> ArrowBatch:
         """Some of the events."""
@@ -135,6 +134,11 @@ class EventSource:
                 return EventSource(parts, rows, _parquet_key_type(path, parts))
             has_key = format_of(path) is Format.JSON_LINES or key_column(csv_header(path))
             return EventSource(parts, path.stat().st_size, pa.string() if has_key else pa.int64())
+
+    def check(self, index: Index) -> None:
+        """Raise an EventError if no event here can be matched, because a column has the wrong type."""
+        if format_of(self.parts[0]) is Format.PARQUET:
+            check_schema(index, pq.read_schema(self.parts[0]))
 
     def batches(self, quarantine: Quarantine) -> Iterator[EventBatch]:
         """The events; what cannot be read goes to quarantine."""

@@ -11,12 +11,15 @@ import re
 from collections.abc import Iterator
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import msgspec
 
 from fieldfare.errors import InputError
 from fieldfare.files.formats import Format, format_of
+
+if TYPE_CHECKING:
+    from _csv import Reader  # the module csv does not name the type of its readers
 
 LINE_BYTES_MAX = 16 * 1024 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -58,24 +61,35 @@ def text_lines(stream: BinaryIO, path: Path) -> Iterator[Line]:
 
 def csv_lines(stream: BinaryIO, header: list[str]) -> Iterator[Line]:
     """The records of a CSV file, every value a string. Empty lines are passed over."""
-    reader = csv.reader(TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline=""), strict=True)
-    next(reader)
-    while True:
-        number = reader.line_num + 1
-        cells: list[str] = []
-        values: dict[str, Any] | RowError
-        try:
-            cells = next(reader)
-            if not cells:
-                continue
-            values = _csv_values(header, cells)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            values = RowError(f"not CSV: {error}")
-        except RowError as error:
-            values = error
-        yield Line(number, cells, values)
+    text = TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
+    try:
+        reader = csv.reader(text, strict=True)
+        next(reader)
+        while True:
+            line = _csv_line(reader, header)
+            if line is None:
+                return
+            if line.source or isinstance(line.values, RowError):
+                yield line
+    finally:
+        text.detach()  # else it would close the stream, which is the caller's
+
+
+def _csv_line(reader: Reader, header: list[str]) -> Line | None:
+    """The next record; None at the end."""
+    number = reader.line_num + 1
+    cells: list[str] = []
+    values: dict[str, Any] | RowError
+    try:
+        cells = next(reader)
+        values = _csv_values(header, cells) if cells else {}
+    except StopIteration:
+        return None
+    except csv.Error as error:
+        values = RowError(f"not CSV: {error}")
+    except RowError as error:
+        values = error
+    return Line(number, cells, values)
 
 
 def _csv_values(header: list[str], cells: list[str]) -> dict[str, Any]:

@@ -58,6 +58,7 @@ def match_files(options: MatchOptions, progress: Progress) -> MatchSummary:
     source = EventSource.open(options.events)
     with Quarantine(options.quarantine_path) as quarantine:
         index = read_index(options.subscriptions, quarantine)
+        source.check(index)
         id_type = plain(index.match_rows([])).type.value_type
         started = time.perf_counter()
         events = matched_events = pairs = 0
@@ -81,23 +82,12 @@ def match_batch(index: Index, batch: EventBatch, quarantine: Quarantine) -> list
     try:
         return [Matches(batch.keys(), batch.match(index))]
     except EventError as error:
-        if not _is_fault_of_an_event(index, batch):
-            raise
         if len(batch) == 1:
             quarantine.add(batch.bad_row(str(error)))
             return []
     middle = len(batch) // 2
     halves = batch.slice(0, middle), batch.slice(middle, len(batch))
     return [matches for half in halves for matches in match_batch(index, half, quarantine)]
-
-
-def _is_fault_of_an_event(index: Index, batch: EventBatch) -> bool:
-    """Whether the trouble is in the values: a column of an unusable type fails without any events too."""
-    try:
-        batch.slice(0, 0).match(index)
-    except EventError:
-        return False
-    return True
 
 
 def _check_paths(options: MatchOptions) -> None:

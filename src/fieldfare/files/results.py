@@ -51,10 +51,7 @@ class Matches:
 
 def plain(lists: pa.ListArray) -> pa.ListArray:
     """The lists with dictionary-encoded strings written out."""
-    value_type = lists.type.value_type
-    if pa.types.is_dictionary(value_type):
-        return lists.cast(pa.list_(value_type.value_type))
-    return lists
+    return lists.cast(pa.list_(pa.string())) if pa.types.is_dictionary(lists.type.value_type) else lists
 
 
 class ResultWriter(Protocol):

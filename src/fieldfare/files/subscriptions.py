@@ -18,7 +18,7 @@ from fieldfare.files.cells import cell_value
 from fieldfare.files.formats import Format, format_of, input_parts, reading
 from fieldfare.files.lines import Line, RowError, csv_header, text_lines
 from fieldfare.files.quarantine import BadRow, Quarantine, excerpt
-from fieldfare.language import compile as compile_condition
+from fieldfare.language import compile_many
 from fieldfare.matching.index import Index
 from fieldfare.model import INT64_MAX, INT64_MIN
 
@@ -75,15 +75,10 @@ def _check(row: _Row) -> None:
 
 def _compilable(rows: Sequence[_Row], quarantine: Quarantine) -> list[_Row]:
     """The rows whose condition compiles."""
-    good = []
-    for row in rows:
-        try:
-            compile_condition(row.condition)
-        except ConditionError as error:
-            quarantine.add(row.bad(str(error)))
-        else:
-            good.append(row)
-    return good
+    errors = dict(compile_many([row.condition for row in rows]).errors)
+    for number, error in errors.items():
+        quarantine.add(rows[number].bad(str(error)))
+    return [row for number, row in enumerate(rows) if number not in errors]
 
 
 def _table(rows: Sequence[_Row]) -> pa.Table:

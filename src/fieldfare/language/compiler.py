@@ -21,12 +21,11 @@ from fieldfare.language.limits import Limits
 from fieldfare.language.literals import LiteralRangeError, MalformedLiteralError, read_literal
 from fieldfare.language.normal_form import normal_form
 from fieldfare.language.parse import parse
-from fieldfare.language.shapes import Shape, Shapes, hint, matcher, scan
+from fieldfare.language.shapes import Shape, Shapes, hint, is_small, matcher, scan
 from fieldfare.model import Condition, Literal, Section
 
 _TYPES = {section.name.lower(): section for section in (Section.BOOLEAN, Section.NUMBER, Section.STRING, Section.TIME)}
 _COLUMN_ROWS_MIN = 8  # fewer conditions of a shape are compiled faster singly
-_MATCHER_LITERALS_MAX = 32
 _DEFAULTS = Limits()
 
 
@@ -109,7 +108,7 @@ def _grouped(conditions: Sequence[object], limits: Limits) -> tuple[Iterable[_Gr
         group = hinted[key] = groups.setdefault(scanned[0], _Group(scanned[0]))
         group.members.append(index)
         group.literals.extend(scanned[1])
-        if len(group.members) == _COLUMN_ROWS_MIN and len(scanned[1]) <= _MATCHER_LITERALS_MAX:
+        if len(group.members) == _COLUMN_ROWS_MIN and is_small(group.shape):
             group.match = matcher(group.shape)
     return groups.values(), rest
 

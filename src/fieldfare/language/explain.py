@@ -103,7 +103,7 @@ def _value_below(cut: Cut) -> Cut | None:
         below = (section, value - 1)
     else:
         return None
-    return below if len(_value_text(below)) < len(_value_text(cut)) else None
+    return below if cut_above(*below) == cut and len(_value_text(below)) < len(_value_text(cut)) else None
 
 
 def _value_text(cut: Cut) -> str:

@@ -70,13 +70,13 @@ class _NormalForm:
 
     def _all(self, alternatives: Iterable[list[Product]]) -> list[Product]:
         """The conjunction; the parts without alternatives first, because they only make the others smaller."""
-        parts = sorted(alternatives, key=len)
+        parts = list(alternatives)
         single = [part for part in parts if len(part) == 1]
         while len(single) > 1:  # in pairs, so that a long chain on one attribute does not cost its square
             pairs = itertools.zip_longest(single[::2], single[1::2], fillvalue=[EVERYTHING])
             single = [self._product(left, right) for left, right in pairs]
-        parts = single + [part for part in parts if len(part) != 1]
-        return functools.reduce(self._product, sorted(parts, key=len), [EVERYTHING])
+        rest = [part for part in parts if len(part) != 1]
+        return functools.reduce(self._product, sorted(single + rest, key=len))
 
     def _product(self, left: list[Product], right: list[Product]) -> list[Product]:
         self._step(len(left) * len(right))
@@ -111,7 +111,7 @@ class _NormalForm:
                 if not intervals:
                     return None
             sets[name] = intervals
-        return Product(sets, (*left.tests, *(test for test in right.tests if test not in left.tests)))
+        return Product(sets, tuple(dict.fromkeys(left.tests + right.tests)))
 
     def _step(self, steps: int) -> None:
         self.steps += steps

@@ -51,14 +51,14 @@ _REFUSALS: list[tuple[type[exp.Expression] | tuple[type[exp.Expression], ...], s
     (exp.RegexpLike, {"RLIKE", "REGEXP"}, "a regular expression is not supported: use LIKE"),
     (exp.ILike, {"ILIKE"}, "ILIKE is not supported: use LIKE, which heeds case"),
     ((exp.Case, exp.If), {"CASE", "IF"}, "CASE is not supported: use AND, OR and NOT"),
-    ((exp.Cast, exp.TryCast), {"CAST", "TRY_CAST", "::"}, "a cast is not supported: write the literal in its own type"),
+    ((exp.Cast, exp.TryCast), {"CAST", "TRY_CAST"}, "a cast is not supported: write the literal in its own type"),
     ((exp.Any, exp.All), {"ANY", "ALL", "SOME"}, "ANY and ALL are not supported: use IN, or AND and OR"),
     (exp.Interval, {"INTERVAL"}, "an INTERVAL is not supported: write the date itself"),
     (exp.IntDiv, {"DIV"}, "DIV is not supported: use /"),
-    ((exp.DPipe, exp.Concat), {"||"}, "joining strings is not supported: write them as one"),
-    ((exp.Placeholder, exp.Parameter), {"?", ":", "@", "$", "{"}, "a parameter is not supported: write the value"),
+    (exp.Concat, set(), "two strings side by side are not supported: write them as one"),
+    ((exp.HexString, exp.BitString), set(), "only decimal numbers are supported"),
+    (exp.Tuple, set(), "a list of values is supported only after IN"),
     (exp.Between, {"SYMMETRIC"}, "BETWEEN SYMMETRIC is not supported: give the smaller value first"),
-    (exp.Bracket, {"["}, "an element of an array or map is not supported: make it an attribute of its own"),
 ]
 
 

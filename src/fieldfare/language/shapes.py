@@ -25,7 +25,7 @@ _KINDS = {**dict.fromkeys("0123456789", "number"), **dict.fromkeys("'\"", "strin
 _PATTERNS = {"number": f"({_NUMBER})", "string": f"({_STRING})"}
 _NUMBER_BYTES = b"0123456789."
 _KNOWN_SHAPES_MAX = 4_096
-_KNOWN_SHAPE_CHARACTERS_MAX = 4_096
+_SMALL_SHAPE_CHARACTERS = 4_096
 
 Shape = tuple[
     str, ...
@@ -48,6 +48,11 @@ def hint(text: str) -> bytes:
     """Something that two conditions of one shape nearly always share, and others rarely; much cheaper than a scan."""
     outside_quotes = "'".join(text.split("'")[::2])
     return outside_quotes.encode("utf-8", "surrogatepass").translate(None, _NUMBER_BYTES)
+
+
+def is_small(shape: Shape) -> bool:
+    """Whether a shape is worth the memory to be remembered."""
+    return sum(map(len, shape)) <= _SMALL_SHAPE_CHARACTERS
 
 
 @functools.lru_cache(maxsize=1_024)
@@ -82,7 +87,7 @@ class Shapes:
         known = self._parsed(text)
         if len(self.trees) >= _KNOWN_SHAPES_MAX:
             self.trees.clear()
-        if sum(map(len, shape)) <= _KNOWN_SHAPE_CHARACTERS_MAX:
+        if is_small(shape):
             self.trees[shape] = known
         return known
 

@@ -19,9 +19,17 @@ if TYPE_CHECKING:
 SUPPORTED = "a condition may use = != < <= > >= <=> BETWEEN, IN, LIKE, IS NULL, AND, OR, NOT and + - * / %"
 DIALECT = Dialect.get_or_raise("spark")
 LITERAL_TOKENS = (TokenType.NUMBER, TokenType.STRING)
+_WORD_TOKENS = (*LITERAL_TOKENS, TokenType.IDENTIFIER, TokenType.VAR, TokenType.RAW_STRING, TokenType.HEX_STRING)
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
 _PREFIXES = (TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE)
+_SYMBOLS = {"(", ")", ",", ".", ";", "=", "==", "!=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "!"}
+_SYMBOL_NOUNS = {
+    "::": "a cast",
+    "[": "an element of an array or map",
+    "||": "joining strings with ||",
+    **dict.fromkeys(("?", ":", "@", "$", "{"), "a parameter"),
+}
 _WORDS_BEFORE_PARENTHESIS = {"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ESCAPE"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CLOSED_QUOTES = re.compile(r"""(?:[^'"`]|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`[^`]*+`)*+""", re.DOTALL)
@@ -102,8 +110,10 @@ def _refuse_gaps(tokens: list[Token], text: str) -> None:
 
 
 def _refuse_statements(tokens: list[Token], text: str) -> None:
-    """Refuse functions, subqueries and statements, where they start."""
+    """Refuse foreign operators, functions, subqueries and statements, where they start."""
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        if _is_symbol(token) and token.text not in _SYMBOLS:
+            raise _unsupported(_SYMBOL_NOUNS.get(token.text, f"the operator {token.text}"), text, token.start)
         if token.token_type is TokenType.SEMICOLON:
             raise ConditionSyntaxError("a condition is one expression, without a semicolon", text, token.start)
         if following is None:
@@ -114,6 +124,11 @@ def _refuse_statements(tokens: list[Token], text: str) -> None:
             raise _unsupported("a subquery", text, following.start)
         if following.token_type is TokenType.L_PAREN and _is_function(token):
             raise _unsupported(_function_noun(token.text), text, token.start)
+
+
+def _is_symbol(token: Token) -> bool:
+    first = token.text[:1]
+    return token.token_type not in _WORD_TOKENS and not (first.isalnum() or first == "_")
 
 
 def _is_function(token: Token) -> bool:

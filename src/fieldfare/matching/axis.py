@@ -145,10 +145,14 @@ class Axis:
             case Section.STRING:
                 return [self.strings[i] for i in at]
             case Section.NUMBER:
-                floats, integers = self.numbers[at].tolist(), self.exact_integers
-                whole = [int(integers[i]) if i < len(integers) else 0 for i in at]
-                return [n if abs(n) > EXACT_INTEGER_MAX else f for n, f in zip(whole, floats, strict=True)]
+                return [self._exact_number(i) for i in at]
         return [0] * len(at)
+
+    def _exact_number(self, number: int) -> float | int:
+        """A cut of a number as it was given: an integer beyond 2**53, or a float."""
+        as_float, integers = float(self.numbers[number]), self.exact_integers
+        as_integer = int(integers[number]) if number < len(integers) else 0
+        return as_integer if abs(as_integer) > EXACT_INTEGER_MAX and as_integer <= as_float else as_float
 
     @property
     def nbytes(self) -> int:

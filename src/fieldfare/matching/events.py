@@ -47,19 +47,20 @@ def batch_of_rows(rows: Sequence[Event], attributes: Collection[str]) -> Batch:
     """A batch of events that are dicts."""
     columns = {}
     for attribute in attributes:
-        groups: dict[tuple[Section, type, bool], tuple[list[int], list[Any], list[Any]]] = {}
+        groups: dict[tuple[Section, type, type, bool], tuple[list[int], list[Any], list[Any]]] = {}
         for number, row in enumerate(rows):
             value = row.get(attribute)
             if value is None:
                 continue
             section, low, high = _ends(value, attribute)
-            numbers, lows, highs = groups.setdefault((section, type(low), isinstance(value, Range)), ([], [], []))
+            kind = (section, type(low), type(high), isinstance(value, Range))
+            numbers, lows, highs = groups.setdefault(kind, ([], [], []))
             numbers.append(number)
             lows.append(low)
             highs.append(high)
         columns[attribute] = [
             Piece(section, np.array(numbers, np.int64), _values(lows), _values(highs) if ranged else None)
-            for (section, _, ranged), (numbers, lows, highs) in groups.items()
+            for (section, _, _, ranged), (numbers, lows, highs) in groups.items()
         ]
     return Batch(len(rows), columns)
 
@@ -82,8 +83,6 @@ def _ends(value: object, attribute: str) -> tuple[Section, float | int | bytes, 
         raise EventError(attribute, f"the ends of a range must be of one type, not {value.low!r} and {value.high!r}")
     low = _LOWEST[section] if value.low is None else ends[0][1]
     high = _HIGHEST[section] if value.high is None else ends[-1][1]
-    if type(low) is not type(high):
-        low, high = float(low), float(high)
     if not low <= high:  # type: ignore[operator]
         raise EventError(attribute, f"the range from {value.low!r} to {value.high!r} is empty: low must not exceed high")
     return section, low, high
@@ -164,6 +163,8 @@ def batch_of_table(table: pa.Table | pa.RecordBatch, attributes: Collection[str]
 def _pieces(array: pa.Array, attribute: str) -> list[Piece]:
     if pa.types.is_null(array.type):
         return []
+    if pa.types.is_string_view(array.type):
+        array = array.cast(pa.large_string())
     rows = None
     if array.null_count:
         rows = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
@@ -209,7 +210,7 @@ def _column(array: pa.Array, attribute: str) -> tuple[Section, Values]:
         return Section.NUMBER, Values(_decimals(array))
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return Section.TIME, Values(_microseconds(array, attribute))
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return Section.STRING, Values(None, _texts(array))
     if pa.types.is_dictionary(kind) and not pa.types.is_nested(kind.value_type):
         section, values = _column(array.dictionary, attribute)

@@ -45,6 +45,17 @@ class Patterns(msgspec.Struct, frozen=True, eq=False):
             segments.append(len(offsets) - 1)
         return Patterns(np.frombuffer(bytes(data), np.uint8), np.array(offsets, np.int64), np.array(segments, np.int64))
 
+    def pattern(self, number: int) -> tuple[str | None, ...]:
+        """Pattern `number`, as `of` took it, but for %% which is %."""
+        items: list[str | None] = []
+        for segment in range(self.segments[number], self.segments[number + 1]):
+            data = self.data[self.offsets[segment] : self.offsets[segment + 1]].tobytes()
+            first, *others = data.split(bytes([ANY]))
+            items += [None, *first.decode()]
+            for other in others:
+                items += ["", *other.decode()]
+        return tuple(items[1:])
+
     def match(
         self, patterns: npt.NDArray[np.int64], texts: Texts, choice: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:

@@ -18,7 +18,7 @@ from fieldfare.errors import SnapshotError
 from fieldfare.matching.batch import Batch, Piece, Texts, Values
 from fieldfare.matching.like import Patterns
 from fieldfare.matching.operands import Mask, Operand, Strings, arithmetic, chosen, compare
-from fieldfare.model import Attribute, Expression, Like, Literal, Section, Test
+from fieldfare.model import Arithmetic, Attribute, Comparison, Expression, Like, Literal, Section, Test
 
 Array = npt.NDArray[Any]
 Places = npt.NDArray[np.int64]
@@ -45,6 +45,24 @@ class Group(msgspec.Struct, frozen=True, eq=False):
     def attributes(self) -> list[str]:
         """The attributes that the shape names."""
         return sorted({step.name for step in self.shape if isinstance(step, Attribute)})
+
+    def test(self, number: int) -> Test:
+        """Test `number`, as it was before it was taken apart."""
+        stack: list[Expression] = []
+        columns = iter(self.columns)
+        *steps, last = self.shape
+        for step in steps:
+            if isinstance(step, Attribute):
+                stack.append(step)
+            elif isinstance(step, Parameter):
+                stack.append(Literal(step.section, _literal(step, next(columns), number)))
+            else:
+                right = stack.pop()
+                stack.append(Arithmetic(step, stack.pop(), right))
+        if isinstance(last, Parameter):
+            return Like(self.attributes[0], Patterns(*next(columns)).pattern(number), last.kind == "not like")
+        right = stack.pop()
+        return Comparison(cast("str", last), stack.pop(), right)
 
     def holds(self, rows: Places, tests: Places, batch: Batch) -> Mask:
         """Whether test `tests[i]` of this group holds for event `rows[i]`, for every i."""
@@ -126,6 +144,12 @@ class Residuals(msgspec.Struct, frozen=True, eq=False):
         columns += [self.boxes, self.starts, self.groups_of, self.places]
         return sum(array.nbytes for array in columns)
 
+    def tests(self) -> dict[int, tuple[Test, ...]]:
+        """The tests of each box, by the box's number: what `of` took."""
+        found = [self.groups[group].test(place) for group, place in zip(self.groups_of, self.places, strict=True)]
+        bounds = zip(self.starts.tolist(), self.starts[1:].tolist(), strict=False)
+        return {box: tuple(found[start:end]) for box, (start, end) in zip(self.boxes.tolist(), bounds, strict=True)}
+
     def holds(self, rows: Places, boxes: npt.NDArray[np.int32], batch: Batch) -> Mask:
         """Whether event `rows[i]` passes every test of box `boxes[i]`, for every i; a box without tests it passes."""
         held = np.ones(len(rows), np.bool_)
@@ -202,6 +226,13 @@ def _column(parameter: Parameter, literals: Sequence[Any]) -> tuple[Array, ...]:
         texts = Texts.of([literal.encode() for literal in literals])
         return texts.offsets, texts.data
     return (np.array(literals, np.int64 if parameter.kind == "int" else np.float64),)
+
+
+def _literal(parameter: Parameter, column: tuple[Array, ...], number: int) -> float | str:
+    if parameter.kind == "str":
+        return Texts(*column)[number].decode()
+    value: float = column[0][number].item()
+    return value
 
 
 def _literals(parameter: Parameter, column: tuple[Array, ...], tests: Places) -> Operand:

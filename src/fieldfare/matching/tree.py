@@ -93,6 +93,8 @@ def build_tree(columns: Sequence[Column], modes: npt.NDArray[np.int8]) -> tuple[
 
 def _spaces(columns: Sequence[Column], modes: npt.NDArray[np.int8]) -> list[_Space]:
     """Boxes by the attributes they constrain; spaces of only a few boxes are joined with their neighbours."""
+    if not len(modes):
+        return []
     signatures = np.zeros(len(modes), np.uint64)
     secrets = np.random.default_rng(0).integers(1, 2**63, len(columns) + 3, dtype=np.uint64)
     signatures ^= secrets[len(columns) + modes.astype(np.int64)]

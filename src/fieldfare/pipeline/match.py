@@ -17,8 +17,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongType, ShortType, StringType, StructType
 
+from fieldfare.arrow import check_schema, match_columns
 from fieldfare.errors import EventError, InvalidIdError, SubscriptionError
 from fieldfare.matching.index import Index
+from fieldfare.pipeline.types import check_types
 
 RESULT_COLUMN = "subscription_ids"
 _ARROW_ID_TYPES: dict[type[DataType], pa.DataType] = {
@@ -41,10 +43,11 @@ def match(events: DataFrame, subscriptions: DataFrame, *, snapshots: str | Path 
     """
     id_type = _id_type(subscriptions)
     schema = _result_schema(events, id_type)
-    index = Index.from_table(subscriptions.select("subscription_id", "condition").toArrow())
-    # On events of the right types, though none: a column that cannot be matched shows itself here and not in a task,
-    # and the kernels get compiled into their cache on disk before the workers look for them there.
-    index.match_table(events.sparkSession.createDataFrame([], events.schema).toArrow())
+    table = subscriptions.select("subscription_id", "condition").toArrow()
+    arrow_schema = events.sparkSession.createDataFrame([], events.schema).toArrow().schema
+    index = Index.from_table(table)
+    check_types(table, arrow_schema)
+    check_schema(index, arrow_schema)  # and leaves compiled kernels in their cache on disk, where workers find them
     folder = Path(snapshots or _process_folder().name) / f"index-{uuid.uuid4().hex}"
     index.save(folder)
     return events.mapInArrow(_Matcher(str(folder), _ARROW_ID_TYPES[type(id_type)]), schema)
@@ -60,7 +63,7 @@ class _Matcher:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         index = _mapped(self.folder)
         for batch in batches:
-            subscription_ids = index.match_table(batch).cast(pa.list_(self.id_type))
+            subscription_ids = match_columns(index, batch).cast(pa.list_(self.id_type))
             yield batch.append_column(RESULT_COLUMN, subscription_ids)
 
 

@@ -1,0 +1,68 @@
+"""Subscriptions that no event can satisfy, because they compare a column with values of another type.
+
+Without a schema such a comparison just does not match. A DataFrame has one, so there it is an error, found before any
+task starts: a condition is at fault if each of its boxes lies outside the sections where the columns' values are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fieldfare.arrow import attribute_type
+from fieldfare.boxes import AxisColumn, BoxTable
+from fieldfare.errors import ConditionTypeError
+from fieldfare.language import compile as compile_condition
+from fieldfare.language import compile_many
+from fieldfare.model import Section
+
+
+def check_types(subscriptions: pa.Table, schema: pa.Schema) -> None:
+    """Raise a ConditionTypeError for the first subscription that events of this schema can never satisfy."""
+    conditions = subscriptions.column("condition").to_pylist()
+    boxes = compile_many(conditions).table
+    sections = {name: section for name in boxes.axes if (section := _section(attribute_type(schema, name))) is not None}
+    types = {name: section.name.lower() for name, section in sections.items()}
+    for number in _dead(boxes, sections, len(conditions)).tolist():
+        try:
+            compile_condition(conditions[number], types)
+        except ConditionTypeError as error:
+            error.add_note(f"in subscription {subscriptions.column('subscription_id')[number].as_py()!r}")
+            raise
+
+
+def _dead(boxes: BoxTable, sections: dict[str, Section], conditions: int) -> npt.NDArray[np.intp]:
+    """The conditions that have boxes, but none that values in these sections can reach."""
+    reachable = np.ones(len(boxes), np.bool_)
+    for name, section in sections.items():
+        axis = boxes.axes[name]
+        reachable[axis.boxes] &= _reaches(axis, section)
+    has_boxes, is_alive = np.zeros((2, conditions), np.bool_)
+    has_boxes[boxes.owners] = True
+    is_alive[boxes.owners[reachable]] = True
+    return np.flatnonzero(has_boxes & ~is_alive)
+
+
+def _reaches(axis: AxisColumn, section: Section) -> npt.NDArray[np.bool_]:
+    """Whether each interval asks for NULL, or holds values of the section."""
+    low, high = axis.low.sections, axis.high.sections
+    reaches: npt.NDArray[np.bool_] = (low == Section.NULL) | (low == section) | ((low < section) & (high > section))
+    return reaches
+
+
+def _section(kind: pa.DataType | None) -> Section | None:
+    """Where the values of a column lie; None where that is not known."""
+    if kind is None:
+        return None
+    if pa.types.is_struct(kind) and kind.get_field_index("low") >= 0:
+        return _section(kind.field("low").type)  # a range
+    if pa.types.is_boolean(kind):
+        return Section.BOOLEAN
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return Section.NUMBER
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return Section.STRING
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return Section.TIME
+    return None

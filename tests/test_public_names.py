@@ -1,0 +1,39 @@
+"""The public names are few, and a change of them is a decision."""
+
+from __future__ import annotations
+
+import fieldfare
+import fieldfare.pipeline
+from fieldfare.cli import app
+
+
+def test_the_library() -> None:
+    assert sorted(fieldfare.__all__) == ["FieldfareError", "Index", "Range", "compile", "explain"]
+    assert all(hasattr(fieldfare, name) for name in fieldfare.__all__)
+
+
+def test_an_index() -> None:
+    assert sorted(name for name in vars(fieldfare.Index) if not name.startswith("_")) == [
+        "attributes",
+        "compacted",
+        "from_boxes",
+        "from_table",
+        "ids",
+        "load",
+        "match",
+        "match_rows",
+        "match_table",
+        "nbytes",
+        "save",
+        "updated",
+    ]
+
+
+def test_the_pipeline() -> None:
+    assert fieldfare.pipeline.__all__ == ["match"]
+
+
+def test_the_commands() -> None:
+    names = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
+    assert sorted(names) == ["demo", "explain", "match"]
+    assert [group.name for group in app.registered_groups] == ["bench"]
