@@ -5,6 +5,7 @@ Imports of substance stand inside the commands, so that help is quick and needs 
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -171,6 +172,5 @@ def engine(
     if as_json:
         typer.echo(bench.to_json(results))
     else:
-        console = Console()
         # A pipe has no width of its own; the table should not be cut for it.
-        console.print(bench.render(results), width=None if console.is_terminal else _PIPE_COLUMNS)
+        Console(width=None if sys.stdout.isatty() else _PIPE_COLUMNS).print(bench.render(results))

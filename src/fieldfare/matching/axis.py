@@ -18,7 +18,7 @@ import numpy.typing as npt
 from fieldfare.boxes import AxisColumn, Cuts
 from fieldfare.matching.batch import Texts, Values
 from fieldfare.matching.lanes import COUNTED
-from fieldfare.matching.slots import Grid, TextCuts, grid_of, number_slots, text_cuts_of, text_slots
+from fieldfare.matching.slots import Grid, TextCuts, grid_of, number_slots, sorted_unique, text_cuts_of, text_slots
 from fieldfare.model import EXACT_INTEGER_MAX, INT64_MAX, INT64_MIN, Section
 
 Slots = npt.NDArray[np.int32]
@@ -163,7 +163,7 @@ class Axis:
 
 def _number_cuts(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64] | None]:
     if values.dtype == np.float64:
-        return np.unique(values), None
+        return sorted_unique(values), None
     exact = sorted(set(values.tolist()))
     if all(type(value) is float for value in exact):
         return np.array(exact, np.float64), None

@@ -20,6 +20,8 @@ def ids_of(values: Iterable[object]) -> pa.Array:
     """Ids as an Arrow array of int64 or large_string; their soundness is checked."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+        values = pa.array(values)
     array = values if isinstance(values, pa.Array) else _array_of(list(values))
     if array.null_count:
         raise InvalidIdError(f"the id in row {array.is_null().index(True).as_py() + 1} is null; {_ADVICE}")
@@ -36,11 +38,18 @@ def ids_of(values: Iterable[object]) -> pa.Array:
         array = array.cast(pa.int64())
     else:
         raise InvalidIdError(f"ids of type {array.type} cannot be used; {_ADVICE}")
-    if len(array) and pc.count_distinct(array).as_py() != len(array):
+    if not _are_unique(array):
         counts = pc.value_counts(array)
         repeated = pc.index(pc.greater(counts.field("counts"), 1), True).as_py()
         raise DuplicateIdError(counts.field("values")[repeated].as_py())
     return array
+
+
+def _are_unique(array: pa.Array) -> bool:
+    if pa.types.is_integer(array.type):
+        ordered = np.sort(array.to_numpy())
+        return not bool((ordered[1:] == ordered[:-1]).any())
+    return bool(pc.count_distinct(array).as_py() == len(array))
 
 
 def _array_of(values: Sequence[object]) -> pa.Array:

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from fieldfare.matching.kd import kd_order
 from fieldfare.matching.lanes import COUNTED, LANES
 from fieldfare.matching.packing import pack_tile
+from fieldfare.matching.slots import sorted_unique
 
 PLAIN, DISTINCT, CHECKED = 0, 1, 2  # how a tile's matches are emitted
 TILE_BOXES = LANES * LANES
@@ -196,14 +197,14 @@ class _Builder:
         bounds = np.empty((words, len(attributes), 2, LANES), np.int16)
         hulls = np.empty((len(attributes), 2, LANES), np.int16)
         for use in range(len(attributes)):
-            cuts = np.unique(np.concatenate([lows[:, use], highs[:, use] + 1]))
+            cuts = sorted_unique(np.concatenate([lows[:, use], highs[:, use] + 1]))
             shift = max(0, int(cuts[-1] - cuts[0]).bit_length() - max(1, len(cuts) // 2).bit_length())
             before = np.searchsorted((cuts - cuts[0]) >> shift, np.arange(((cuts[-1] - cuts[0]) >> shift) + 1))
             self.cells.append(np.concatenate([[0], before, [len(cuts)] * 2]).astype(np.int16))
             self.cuts.append(np.concatenate([cuts, np.full(COUNTED, SLOT_MAX)]).astype(np.int32))
             self.origins.append(int(cuts[0]))
             self.shifts.append(shift)
-            pack_tile(lows[:, use], highs[:, use], cuts.astype(np.int32), use, bounds, hulls)
+            pack_tile(lows[:, use], highs[:, use], cuts, use, bounds, hulls)
         self.tile_attributes.append(attributes)
         self.tile_lows.append(lows.min(axis=0))
         self.tile_highs.append(highs.max(axis=0))
