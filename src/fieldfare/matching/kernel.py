@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from fieldfare.matching.lanes import COUNTED, LANES, count_bits, count_up_to, lowest_bit, overlapping
+from fieldfare.matching.lanes import LANES, count_bits, lowest_bit, overlapping
 from fieldfare.matching.tree import CHECKED, DISTINCT
 
 _ALL, _NONE, _ONE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0), np.uint64(1)
@@ -30,20 +30,6 @@ class Found(NamedTuple):
 @njit(cache=True, nogil=True, inline="always")
 def _first_bits(count):  # type: ignore[no-untyped-def]
     return _ALL if count >= LANES else (_ONE << np.uint64(count)) - _ONE
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _rank(slot, origin, shift, cells, first_cell, last_cell, cuts, first_cut):  # type: ignore[no-untyped-def]
-    """How many of a tile's cuts on an attribute lie at or below a slot."""
-    cell = first_cell + min(max(((np.int64(slot) - origin) >> shift) + 1, 0), last_cell)
-    low, high = np.int64(cells[cell]), np.int64(cells[cell + 1])
-    while high - low > COUNTED:
-        middle = (low + high) >> 1
-        if cuts[first_cut + middle] <= slot:
-            low = middle + 1
-        else:
-            high = middle
-    return np.int16(low + count_up_to(cuts, first_cut + low, slot))
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -71,13 +57,12 @@ def match_events(tree, low, high, attributes, order, first, stamp, labels, owner
     another `stamp`. With `distinct`, a subscription is listed once for an event even if several of its boxes match.
     """
     node_uses, node_attributes, node_bounds = tree.node_uses, tree.node_attributes, tree.node_bounds
-    tile_uses, tile_words, tile_bounds, tile_modes = tree.tile_uses, tree.tile_words, tree.tile_bounds, tree.tile_modes
-    use_attributes, use_origins, use_shifts = tree.use_attributes, tree.use_origins, tree.use_shifts
-    use_cells, use_cuts, cells, cuts = tree.use_cells, tree.use_cuts, tree.cells, tree.cuts
-    hulls, bounds, alive = tree.hulls, tree.bounds, tree.alive
+    tile_uses, tile_attributes, tile_bounds = tree.tile_uses, tree.tile_attributes, tree.tile_bounds
+    tile_words, tile_starts, tile_modes = tree.tile_words, tree.tile_starts, tree.tile_modes
+    bounds, alive = tree.bounds, tree.alive
     values, ends, seen = found.values, found.ends, found.seen
     checked_events, checked_places = found.checked_events, found.checked_places
-    ranks_low, ranks_high = np.empty(attributes, np.int16), np.empty(attributes, np.int16)
+    lows, highs = np.empty(attributes, np.int32), np.empty(attributes, np.int32)
     room, checked_room = len(values) - SPARE, len(checked_events) - SPARE
     nodes, tile_count = len(node_uses) - 1, len(tile_modes)
     written = ends[first]
@@ -97,24 +82,17 @@ def match_events(tree, low, high, attributes, order, first, stamp, labels, owner
                 first_word = tile_words[tile]
                 words = _first_bits(tile_words[tile + 1] - first_word)
                 for k in range(uses):
-                    use = first_use + k
-                    at = row + use_attributes[use]
-                    origin, shift, cell, cut = use_origins[use], use_shifts[use], use_cells[use], use_cuts[use]
-                    last_cell = use_cells[use + 1] - cell - 2
-                    rank_low = _rank(low[at], origin, shift, cells, cell, last_cell, cuts, cut)
-                    rank_high = rank_low
-                    if high[at] != low[at]:
-                        rank_high = _rank(high[at], origin, shift, cells, cell, last_cell, cuts, cut)
-                    ranks_low[k], ranks_high[k] = rank_low, rank_high
-                    words &= overlapping(hulls, use * _PAIR, rank_low, rank_high)
+                    at = row + tile_attributes[first_use + k]
+                    lows[k], highs[k] = low[at], high[at]
+                    words &= overlapping(tile_bounds, (first_use + k) * _PAIR, low[at], high[at])
                 mode = tile_modes[tile]
                 while words != _NONE:
                     word = lowest_bit(words)
                     words &= words - _ONE
-                    offset = tile_bounds[tile] + word * uses * _PAIR
+                    offset = tile_starts[tile] + word * uses * _PAIR
                     boxes = alive[first_word + word]
                     for k in range(uses):
-                        boxes &= overlapping(bounds, offset + k * _PAIR, ranks_low[k], ranks_high[k])
+                        boxes &= overlapping(bounds, offset + k * _PAIR, lows[k], highs[k])
                     if written > room or checked > checked_room:
                         return turn, checked_before
                     place = (first_word + word) * LANES

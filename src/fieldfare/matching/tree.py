@@ -2,12 +2,12 @@
 
 Boxes are sorted by recursive median cuts (a k-d order), so that neighbours in space are neighbours in memory. Then
 
-    word   64 boxes           tested in one go: a comparison of 64 lanes per attribute (see lanes.py)
+    word   64 boxes           tested in one go: a comparison of 64 lanes for each attribute (see lanes.py)
     tile   64 words           the words' hulls are tested the same way
     node   64 tiles           and so are the tiles' hulls
 
-A tile has at most 8,192 cuts on an attribute, so inside a tile slots are ranked once more and fit 16 bits: the
-comparisons read a fourth of the memory that floats would need, and they are exact, so nothing is verified afterwards.
+Slots are integers, so the comparison of a word is exact: nothing is verified afterwards. And a test asks whether two
+intervals meet, so an event whose attribute is a range costs no more than one whose attribute is a point.
 
 Boxes that constrain the same attributes form a *space* (as in DMM-AR) with tiles of its own; a tile knows only the
 attributes that its boxes use, so a subscription on 2 attributes of 1,000 pays for 2.
@@ -23,41 +23,36 @@ import numpy as np
 import numpy.typing as npt
 
 from fieldfare.matching.kd import kd_order
-from fieldfare.matching.lanes import COUNTED, LANES
-from fieldfare.matching.packing import pack_tile
-from fieldfare.matching.slots import sorted_unique
+from fieldfare.matching.lanes import LANES
 
 PLAIN, DISTINCT, CHECKED = 0, 1, 2  # how a tile's matches are emitted
 TILE_BOXES = LANES * LANES
-SLOT_MAX = np.iinfo(np.int32).max
+_NOWHERE_LOW, _NOWHERE_HIGH = np.iinfo(np.int32).max, -1  # bounds of a lane that holds nothing
 _SPACE_BOXES_MIN = LANES
 _SPACE_ATTRIBUTES_MAX = 16
 
+Bounds = npt.NDArray[np.int32]
+
 
 class Tree(NamedTuple):
-    """The arrays of an index part, as the kernels read them. A *use* is one attribute in one tile."""
+    """The arrays of an index part, as the kernel reads them. A *use* is one attribute in one node or tile.
 
-    node_uses: npt.NDArray[np.int64]  # node i tests uses node_uses[i]:node_uses[i + 1] of the next two
-    node_attributes: npt.NDArray[np.int32]
-    node_bounds: npt.NDArray[np.int32]  # 64 lows, then 64 highs, for each use
+    Bounds come in groups of 128: the lows of 64 children, then their highs.
+    """
 
-    tile_uses: npt.NDArray[np.int64]
-    tile_words: npt.NDArray[np.int64]  # the first word of each tile
-    tile_bounds: npt.NDArray[np.int64]  # where the tile's part of `bounds` starts
+    node_uses: npt.NDArray[np.int64]  # node i has the uses node_uses[i]:node_uses[i + 1]
+    node_attributes: npt.NDArray[np.int32]  # of each use
+    node_bounds: Bounds  # a group for each use: tiles
+
+    tile_uses: npt.NDArray[np.int64]  # the same for tiles
+    tile_attributes: npt.NDArray[np.int32]
+    tile_bounds: Bounds  # a group for each use: words
+    tile_words: npt.NDArray[np.int64]  # tile i has the words tile_words[i]:tile_words[i + 1]
+    tile_starts: npt.NDArray[np.int64]  # where the tile's part of `bounds` starts
     tile_modes: npt.NDArray[np.int8]
 
-    use_attributes: npt.NDArray[np.int32]
-    use_origins: npt.NDArray[np.int32]  # the lowest cut
-    use_shifts: npt.NDArray[np.int32]  # a cell holds 2**shift slots
-    use_cells: npt.NDArray[np.int64]  # where the use's cells start
-    use_cuts: npt.NDArray[np.int64]  # where the use's cuts start
-    cells: npt.NDArray[np.int16]  # per use: 0, then for each cell how many cuts lie before it, then all of them twice
-    cuts: npt.NDArray[np.int32]  # per use: its cuts in slots, then sixteen that are above everything
-
-    hulls: npt.NDArray[np.int16]  # per use: 64 lows of words, then 64 highs
-    bounds: npt.NDArray[np.int16]  # per tile, word and attribute: 64 lows of boxes, then 64 highs
-
-    alive: npt.NDArray[np.uint64]  # a bit for each box that exists and was not removed
+    bounds: Bounds  # for each word of a tile, a group for each use: boxes
+    alive: npt.NDArray[np.uint64]  # for each word, a bit for each box that exists and was not removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +83,7 @@ def build_tree(columns: Sequence[Column], modes: npt.NDArray[np.int8]) -> tuple[
     builder = _Builder()
     for space, (lows, highs) in zip(spaces, bounds, strict=True):
         order = kd_order(lows, highs)
-        builder.add_space(space.attributes, space.mode, space.boxes[order], lows[order], highs[order])
+        builder.add_space(_Space(space.boxes[order], space.attributes, space.mode), lows[order], highs[order])
     return builder.tree([column.last_slot for column in columns])
 
 
@@ -157,109 +152,86 @@ def _space_bounds(
 
 
 class _Builder:
-    """Collects tiles, then makes the nodes above them."""
+    """Collects the tiles of the spaces, then makes the nodes above them."""
 
     def __init__(self) -> None:
-        self.tile_attributes: list[tuple[int, ...]] = []
-        self.tile_lows: list[npt.NDArray[np.int32]] = []
-        self.tile_highs: list[npt.NDArray[np.int32]] = []
+        self.attributes: list[tuple[int, ...]] = []  # of each tile
+        self.lows: list[Bounds] = []  # the hull of each tile
+        self.highs: list[Bounds] = []
         self.modes: list[int] = []
         self.words: list[int] = []
-        self.boxes: list[npt.NDArray[np.int32]] = []
-        self.origins: list[int] = []
-        self.shifts: list[int] = []
-        self.cells: list[npt.NDArray[np.int16]] = []
-        self.cuts: list[npt.NDArray[np.int32]] = []
-        self.hulls: list[npt.NDArray[np.int16]] = []
-        self.bounds: list[npt.NDArray[np.int16]] = []
+        self.boxes: list[npt.NDArray[np.int32]] = []  # of each space
+        self.tile_bounds: list[Bounds] = []
+        self.bounds: list[Bounds] = []
 
-    def add_space(
-        self,
-        attributes: tuple[int, ...],
-        mode: int,
-        boxes: npt.NDArray[np.int32],
-        lows: npt.NDArray[np.int32],
-        highs: npt.NDArray[np.int32],
-    ) -> None:
-        for start in range(0, len(boxes), TILE_BOXES):
-            part = slice(start, start + TILE_BOXES)
-            self._add_tile(attributes, mode, boxes[part], lows[part], highs[part])
-
-    def _add_tile(
-        self,
-        attributes: tuple[int, ...],
-        mode: int,
-        boxes: npt.NDArray[np.int32],
-        lows: npt.NDArray[np.int32],
-        highs: npt.NDArray[np.int32],
-    ) -> None:
-        words = -(-len(boxes) // LANES)
-        bounds = np.empty((words, len(attributes), 2, LANES), np.int16)
-        hulls = np.empty((len(attributes), 2, LANES), np.int16)
-        for use in range(len(attributes)):
-            cuts = sorted_unique(np.concatenate([lows[:, use], highs[:, use] + 1]))
-            shift = max(0, int(cuts[-1] - cuts[0]).bit_length() - max(1, len(cuts) // 2).bit_length())
-            before = np.searchsorted((cuts - cuts[0]) >> shift, np.arange(((cuts[-1] - cuts[0]) >> shift) + 1))
-            self.cells.append(np.concatenate([[0], before, [len(cuts)] * 2]).astype(np.int16))
-            self.cuts.append(np.concatenate([cuts, np.full(COUNTED, SLOT_MAX)]).astype(np.int32))
-            self.origins.append(int(cuts[0]))
-            self.shifts.append(shift)
-            pack_tile(lows[:, use], highs[:, use], cuts, use, bounds, hulls)
-        self.tile_attributes.append(attributes)
-        self.tile_lows.append(lows.min(axis=0))
-        self.tile_highs.append(highs.max(axis=0))
-        self.modes.append(mode)
-        self.words.append(words)
-        self.boxes.append(np.concatenate([boxes, np.full(words * LANES - len(boxes), -1, np.int32)]))
-        self.hulls.append(hulls.ravel())
-        self.bounds.append(bounds.ravel())
+    def add_space(self, space: _Space, lows: Bounds, highs: Bounds) -> None:
+        """The tiles of a space, whose boxes are in their final order."""
+        words = -(-len(space.boxes) // LANES)
+        word_lows, word_highs = _children(lows, _NOWHERE_LOW), _children(highs, _NOWHERE_HIGH)
+        tile_lows, tile_highs = _children(word_lows.min(axis=1), _NOWHERE_LOW), _children(word_highs.max(axis=1), _NOWHERE_HIGH)
+        self.bounds.append(_grouped(word_lows, word_highs))
+        self.tile_bounds.append(_grouped(tile_lows, tile_highs))
+        self.boxes.append(np.concatenate([space.boxes, np.full(words * LANES - len(space.boxes), -1, np.int32)]))
+        for tile in range(len(tile_lows)):
+            self.attributes.append(space.attributes)
+            self.lows.append(tile_lows[tile].min(axis=0))
+            self.highs.append(tile_highs[tile].max(axis=0))
+            self.modes.append(space.mode)
+            self.words.append(min(LANES, words - tile * LANES))
 
     def tree(self, last_slots: list[int]) -> tuple[Tree, npt.NDArray[np.int32]]:
+        """The tree, and the number of the box at each place."""
         boxes = np.concatenate([*self.boxes, np.full(LANES, -1, np.int32)])
-        alive = np.packbits(boxes[:-LANES] >= 0, bitorder="little").view(np.uint64)
+        uses = [len(attributes) for attributes in self.attributes]
         node_uses, node_attributes, node_bounds = self._nodes(last_slots)
         tree = Tree(
             node_uses=node_uses,
             node_attributes=node_attributes,
             node_bounds=node_bounds,
-            tile_uses=_starts([len(attributes) for attributes in self.tile_attributes]),
+            tile_uses=_starts(uses),
+            tile_attributes=np.array([number for attributes in self.attributes for number in attributes], np.int32),
+            tile_bounds=_joined_arrays(self.tile_bounds),
             tile_words=_starts(self.words),
-            tile_bounds=_starts([len(bounds) for bounds in self.bounds]),
+            tile_starts=_starts([use * words * 2 * LANES for use, words in zip(uses, self.words, strict=True)]),
             tile_modes=np.array(self.modes, np.int8),
-            use_attributes=np.array([a for attributes in self.tile_attributes for a in attributes], np.int32),
-            use_origins=np.array(self.origins, np.int32),
-            use_shifts=np.array(self.shifts, np.int32),
-            use_cells=_starts([len(cells) for cells in self.cells]),
-            use_cuts=_starts([len(cuts) for cuts in self.cuts]),
-            cells=np.concatenate([*self.cells, np.empty(0, np.int16)]),
-            cuts=np.concatenate([*self.cuts, np.empty(0, np.int32)]),
-            hulls=np.concatenate([*self.hulls, np.empty(0, np.int16)]),
-            bounds=np.concatenate([*self.bounds, np.empty(0, np.int16)]),
-            alive=alive,
+            bounds=_joined_arrays(self.bounds),
+            alive=np.packbits(boxes[:-LANES] >= 0, bitorder="little").view(np.uint64),
         )
         return tree, boxes
 
-    def _nodes(
-        self, last_slots: list[int]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    def _nodes(self, last_slots: list[int]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], Bounds]:
         uses: list[int] = []
         attributes: list[int] = []
-        bounds: list[npt.NDArray[np.int32]] = []
+        bounds: list[Bounds] = []
         for start in range(0, len(self.words), LANES):
             tiles = range(start, min(start + LANES, len(self.words)))
-            used = sorted({attribute for tile in tiles for attribute in self.tile_attributes[tile]})
-            packed = np.empty((len(used), 2, LANES), np.int32)
-            packed[:, 0], packed[:, 1] = SLOT_MAX, -1  # a lane without a tile meets nothing
-            packed[:, 0, : len(tiles)] = 0  # a tile that does not use an attribute takes everything
-            packed[:, 1, : len(tiles)] = np.array([last_slots[attribute] for attribute in used], np.int32)[:, None]
+            used = sorted({attribute for tile in tiles for attribute in self.attributes[tile]})
+            # A tile that does not use an attribute takes all of it.
+            lows = np.zeros((len(tiles), len(used)), np.int32)
+            highs = np.tile(np.array([last_slots[attribute] for attribute in used], np.int32), (len(tiles), 1))
             for lane, tile in enumerate(tiles):
-                at = np.searchsorted(used, self.tile_attributes[tile])
-                packed[at, 0, lane], packed[at, 1, lane] = self.tile_lows[tile], self.tile_highs[tile]
+                at = np.searchsorted(used, self.attributes[tile])
+                lows[lane, at], highs[lane, at] = self.lows[tile], self.highs[tile]
             uses.append(len(used))
             attributes.extend(used)
-            bounds.append(packed.ravel())
-        flat = np.concatenate([*bounds, np.empty(0, np.int32)])
-        return _starts(uses), np.array(attributes, np.int32), flat
+            bounds.append(_grouped(_children(lows, _NOWHERE_LOW), _children(highs, _NOWHERE_HIGH)))
+        return _starts(uses), np.array(attributes, np.int32), _joined_arrays(bounds)
+
+
+def _children(bounds: Bounds, nowhere: int) -> Bounds:
+    """Rows of bounds as [parent, child, attribute], the last parent filled up with lanes that hold nothing."""
+    missing = -len(bounds) % LANES
+    filled = np.concatenate([bounds, np.full((missing, bounds.shape[1]), nowhere, np.int32)])
+    return filled.reshape(-1, LANES, bounds.shape[1])
+
+
+def _grouped(lows: Bounds, highs: Bounds) -> Bounds:
+    """[parent, child, attribute] twice -> [parent, attribute, low or high, child], flat."""
+    return np.stack([lows.transpose(0, 2, 1), highs.transpose(0, 2, 1)], axis=2).reshape(-1)
+
+
+def _joined_arrays(arrays: list[Bounds]) -> Bounds:
+    return np.concatenate([*arrays, np.empty(0, np.int32)])
 
 
 def _starts(lengths: list[int]) -> npt.NDArray[np.int64]:

@@ -20,7 +20,7 @@ def boxes_of_part(part: Part) -> BoxTable:
     found: dict[int, list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]]] = {}
     for tile in range(len(tree.tile_modes)):
         for use in range(tree.tile_uses[tile], tree.tile_uses[tile + 1]):
-            found.setdefault(int(tree.use_attributes[use]), []).append(_slots_of_use(tree, tile, use, alive))
+            found.setdefault(int(tree.tile_attributes[use]), []).append(_slots_of_use(tree, tile, use, alive))
     axes = {}
     for attribute, pieces in sorted(found.items()):
         axis = part.axes[attribute]
@@ -41,11 +41,9 @@ def _slots_of_use(
     """The places of a tile's live boxes and their slots on one attribute."""
     words = int(tree.tile_words[tile + 1] - tree.tile_words[tile])
     uses = int(tree.tile_uses[tile + 1] - tree.tile_uses[tile])
-    start = int(tree.tile_bounds[tile])
+    start = int(tree.tile_starts[tile])
     packed = tree.bounds[start : start + words * uses * 2 * LANES].reshape(words, uses, 2, LANES)
-    ranks = packed[:, use - int(tree.tile_uses[tile])].astype(np.int64)
+    slots = packed[:, use - int(tree.tile_uses[tile])].astype(np.int64)
     first = int(tree.tile_words[tile]) * LANES
     places = first + np.flatnonzero(alive[first : first + words * LANES])
-    low, high = ranks[:, 0].reshape(-1)[places - first], ranks[:, 1].reshape(-1)[places - first]
-    cuts = tree.cuts[tree.use_cuts[use] : tree.use_cuts[use + 1]].astype(np.int64)
-    return places, cuts[low - 1], cuts[high] - 1
+    return places, slots[:, 0].reshape(-1)[places - first], slots[:, 1].reshape(-1)[places - first]
