@@ -63,6 +63,7 @@ def match_events(tree, low, high, attributes, order, first, stamp, labels, owner
     values, ends, seen = found.values, found.ends, found.seen
     checked_events, checked_places = found.checked_events, found.checked_places
     lows, highs = np.empty(attributes, np.int32), np.empty(attributes, np.int32)
+    hit_boxes, hit_words = np.empty(LANES, np.uint64), np.empty(LANES, np.int64)
     room, checked_room = len(values) - SPARE, len(checked_events) - SPARE
     nodes, tile_count = len(node_uses) - 1, len(tile_modes)
     written = ends[first]
@@ -85,7 +86,9 @@ def match_events(tree, low, high, attributes, order, first, stamp, labels, owner
                     at = row + tile_attributes[first_use + k]
                     lows[k], highs[k] = low[at], high[at]
                     words &= overlapping(tile_bounds, (first_use + k) * _PAIR, low[at], high[at])
-                mode = tile_modes[tile]
+                # First all the comparisons of the tile, then all the writing: a branch on the outcome of each comparison
+                # would make the processor wait for it before it begins the next.
+                hits = 0
                 while words != _NONE:
                     word = lowest_bit(words)
                     words &= words - _ONE
@@ -93,9 +96,13 @@ def match_events(tree, low, high, attributes, order, first, stamp, labels, owner
                     boxes = alive[first_word + word]
                     for k in range(uses):
                         boxes &= overlapping(bounds, offset + k * _PAIR, lows[k], highs[k])
+                    hit_boxes[hits], hit_words[hits] = boxes, first_word + word
+                    hits += boxes != _NONE
+                mode = tile_modes[tile]
+                for hit in range(hits):
                     if written > room or checked > checked_room:
                         return turn, checked_before
-                    place = (first_word + word) * LANES
+                    boxes, place = hit_boxes[hit], hit_words[hit] * LANES
                     if mode == CHECKED:
                         while boxes != _NONE:
                             checked_events[checked] = event
