@@ -6,6 +6,7 @@ prefix is found among the distinct ones first, so that the many subscriptions jo
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import duckdb
@@ -22,6 +23,7 @@ class DuckdbEngine:
     name = "duckdb"
 
     def __init__(self, workload: Workload, live: int) -> None:
+        began = time.perf_counter()
         self._pool = _subscriptions(workload)
         self._connection = duckdb.connect(":memory:", config={"threads": 1})
         self._connection.execute("SET preserve_insertion_order = false")
@@ -36,6 +38,7 @@ class DuckdbEngine:
             f", {attribute}_prefixes" for attribute, column in workload.columns.items() if isinstance(column, Prefixes)
         )
         self._query = f"SELECT e.event, s.id FROM batch e{others}, subscriptions s WHERE {tests}"  # noqa: S608
+        self.build_seconds = time.perf_counter() - began
 
     def _create(self, name: str, table: pa.Table) -> None:
         self._connection.register("arriving", table)

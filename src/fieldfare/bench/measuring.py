@@ -58,6 +58,7 @@ class Engine(Protocol):
     """Subscriptions, ready to be matched against the workload's events."""
 
     name: str
+    build_seconds: float
 
     def match(self, start: int, stop: int) -> Any:
         """Match the workload's events from `start` up to `stop`: what is measured."""

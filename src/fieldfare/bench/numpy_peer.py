@@ -1,11 +1,12 @@
 """Brute force in NumPy, column by column, with the care that a good engineer would take.
 
 For each event the most selective tests run first over all subscriptions; once few are left, the others run on those
-alone. Columns are as narrow as they can be: string tests become ranges of ranks or bitmaps, small integers 16 bits.
+alone; how many tests to scan before that is timed on the workload itself. Columns are as narrow as they can be: string tests become ranges of ranks or bitmaps, small integers 16 bits.
 """
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,8 +18,8 @@ import numpy.typing as npt
 from fieldfare.bench.measuring import Lists
 from fieldfare.bench.workload import Bools, Choices, Column, Equals, Ids, Prefixes, Ranges, Workload
 
-FEW_SHARE = 1 / 12  # below this share of survivors, gathering them is cheaper than scanning all
 SAMPLE_EVENTS = 64
+TIMED_EVENTS = 16
 INT16 = np.iinfo(np.int16)
 
 Array = npt.NDArray[Any]
@@ -73,6 +74,7 @@ class NumpyEngine:
     name = "numpy"
 
     def __init__(self, workload: Workload, live: int) -> None:
+        began = time.perf_counter()
         self._pool_ids = workload.ids
         self._ids = workload.ids[:live].copy()
         self._masks = np.empty((2, live), np.bool_)
@@ -84,8 +86,8 @@ class NumpyEngine:
         sample = range(min(SAMPLE_EVENTS, len(workload.events)))
         shares = [self._share(test, sample) for test in tests]
         self._tests = [tests[number] for number in np.argsort(shares, kind="stable")]
-        remaining = np.cumprod(np.sort(shares))
-        self._scans = 1 + int(np.searchsorted(-remaining[:-1], -FEW_SHARE))
+        self._scans = min(range(1, len(tests) + 1), key=lambda scans: self._seconds(scans, sample[:TIMED_EVENTS]))
+        self.build_seconds = time.perf_counter() - began
 
     def _share(self, test: Comparison | Bitmap, sample: Sequence[int]) -> float:
         mask = self._masks[0]
@@ -94,6 +96,16 @@ class NumpyEngine:
             test.scan(event, mask)
             accepted += int(np.count_nonzero(mask))
         return accepted / max(1, len(sample) * len(mask))
+
+    def _seconds(self, scans: int, sample: Sequence[int]) -> float:
+        """The time to match some events with so many scans: the better of two, against disturbances."""
+        self._scans = scans
+        durations = []
+        for _ in range(2):
+            began = time.perf_counter()
+            self.match(0, len(sample))
+            durations.append(time.perf_counter() - began)
+        return min(durations)
 
     def match(self, start: int, stop: int) -> list[Ids]:
         """The ids of each event."""

@@ -8,13 +8,23 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from fieldfare.matching.lanes import LANES, count_bits, lowest_bit, overlapping
+from fieldfare.matching.lanes import LANES, count_bits, lowest_bit, meeting, meeting_and_surely
 from fieldfare.matching.tree import CHECKED, DISTINCT
 
 _ALL, _NONE, _ONE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0), np.uint64(1)
 _PAIR = 2 * LANES  # lows and highs
 _UNROLLED = 8
 SPARE = LANES + _UNROLLED  # places that must be free in an output before a word's matches are written to it
+
+
+class Events(NamedTuple):
+    """Where events lie: `attributes` slots for each, low and high ends, exact and coarse (see tree.py)."""
+
+    low: npt.NDArray[np.int32]
+    high: npt.NDArray[np.int32]
+    coarse_low: npt.NDArray[np.int16]
+    coarse_high: npt.NDArray[np.int16]
+    attributes: int
 
 
 class Found(NamedTuple):
@@ -49,21 +59,22 @@ def _write_all(boxes, place, labels, values, written):  # type: ignore[no-untype
 # One long function on purpose: Numba counts references to every array that a function is handed or takes out of a
 # tuple, which would cost more than the work between. So all arrays are taken out once, here.
 @njit(cache=True, nogil=True)
-def match_events(tree, low, high, attributes, order, first, stamp, labels, owners, distinct, found, checked):  # type: ignore[no-untyped-def]  # noqa: E501
+def match_events(tree, events, order, first, stamp, labels, owners, distinct, found, checked):  # type: ignore[no-untyped-def]
     """Match the events order[first:]; return the turn it came to, and how many pairs are now to be checked.
 
-    `low` and `high` hold the events' slots, `attributes` of them for each event. An event that would overflow an
-    output is given up and its turn returned, so that the caller can enlarge the output and go on from there with
-    another `stamp`. With `distinct`, a subscription is listed once for an event even if several of its boxes match.
+    An event that would overflow an output is given up and its turn returned, so that the caller can enlarge the
+    output and go on from there with another `stamp`. With `distinct`, a subscription is listed once for an event
+    even if several of its boxes match.
     """
     node_uses, node_attributes, node_bounds = tree.node_uses, tree.node_attributes, tree.node_bounds
     tile_uses, tile_attributes, tile_bounds = tree.tile_uses, tree.tile_attributes, tree.tile_bounds
     tile_words, tile_starts, tile_modes = tree.tile_words, tree.tile_starts, tree.tile_modes
-    bounds, alive = tree.bounds, tree.alive
+    coarse, exact, alive = tree.coarse, tree.exact, tree.alive
+    low, high, coarse_low, coarse_high, attributes = events
     values, ends, seen = found.values, found.ends, found.seen
     checked_events, checked_places = found.checked_events, found.checked_places
-    lows, highs = np.empty(attributes, np.int32), np.empty(attributes, np.int32)
-    hit_boxes, hit_words = np.empty(LANES, np.uint64), np.empty(LANES, np.int64)
+    lows, highs = np.empty(attributes, np.int16), np.empty(attributes, np.int16)
+    hit_boxes, hit_sure, hit_words = np.empty(LANES, np.uint64), np.empty(LANES, np.uint64), np.empty(LANES, np.int64)
     room, checked_room = len(values) - SPARE, len(checked_events) - SPARE
     nodes, tile_count = len(node_uses) - 1, len(tile_modes)
     written = ends[first]
@@ -75,7 +86,7 @@ def match_events(tree, low, high, attributes, order, first, stamp, labels, owner
             tiles = _first_bits(tile_count - node * LANES)
             for use in range(node_uses[node], node_uses[node + 1]):
                 at = row + node_attributes[use]
-                tiles &= overlapping(node_bounds, use * _PAIR, low[at], high[at])
+                tiles &= meeting(node_bounds, use * _PAIR, coarse_low[at], coarse_high[at])
             while tiles != _NONE:
                 tile = node * LANES + lowest_bit(tiles)
                 tiles &= tiles - _ONE
@@ -84,8 +95,8 @@ def match_events(tree, low, high, attributes, order, first, stamp, labels, owner
                 words = _first_bits(tile_words[tile + 1] - first_word)
                 for k in range(uses):
                     at = row + tile_attributes[first_use + k]
-                    lows[k], highs[k] = low[at], high[at]
-                    words &= overlapping(tile_bounds, (first_use + k) * _PAIR, low[at], high[at])
+                    lows[k], highs[k] = coarse_low[at], coarse_high[at]
+                    words &= meeting(tile_bounds, (first_use + k) * _PAIR, lows[k], highs[k])
                 # First all the comparisons of the tile, then all the writing: a branch on the outcome of each comparison
                 # would make the processor wait for it before it begins the next.
                 hits = 0
@@ -93,16 +104,29 @@ def match_events(tree, low, high, attributes, order, first, stamp, labels, owner
                     word = lowest_bit(words)
                     words &= words - _ONE
                     offset = tile_starts[tile] + word * uses * _PAIR
-                    boxes = alive[first_word + word]
+                    boxes = sure = alive[first_word + word]
                     for k in range(uses):
-                        boxes &= overlapping(bounds, offset + k * _PAIR, lows[k], highs[k])
-                    hit_boxes[hits], hit_words[hits] = boxes, first_word + word
+                        meets, surely = meeting_and_surely(coarse, offset + k * _PAIR, lows[k], highs[k])
+                        boxes &= meets
+                        sure &= surely
+                    hit_boxes[hits], hit_sure[hits], hit_words[hits] = boxes, sure, first_word + word
                     hits += boxes != _NONE
                 mode = tile_modes[tile]
                 for hit in range(hits):
                     if written > room or checked > checked_room:
                         return turn, checked_before
                     boxes, place = hit_boxes[hit], hit_words[hit] * LANES
+                    doubtful = boxes & ~hit_sure[hit]
+                    while doubtful != _NONE:
+                        lane = lowest_bit(doubtful)
+                        doubtful &= doubtful - _ONE
+                        bound = tile_starts[tile] + (hit_words[hit] - first_word) * uses * _PAIR + lane
+                        meets_all = True
+                        for k in range(uses):
+                            at = row + tile_attributes[first_use + k]
+                            meets_all &= exact[bound] <= high[at] and low[at] <= exact[bound + LANES]
+                            bound += _PAIR
+                        boxes ^= np.uint64(not meets_all) << np.uint64(lane)
                     if mode == CHECKED:
                         while boxes != _NONE:
                             checked_events[checked] = event

@@ -31,20 +31,41 @@ def _splat(builder: Any, value: Any, lanes: int) -> Any:
     return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_I32, lanes), [0] * lanes))
 
 
+def _bounds(context: Any, builder: Any, array_type: Any, array: Any, start: Any) -> tuple[Any, Any]:
+    lows = _load(context, builder, array_type, array, start, LANES)
+    highs = _load(context, builder, array_type, array, builder.add(start, ir.Constant(_I64, LANES)), LANES)
+    return lows, highs
+
+
 @intrinsic
-def overlapping(typing_context: Any, bounds: Any, offset: Any, low: Any, high: Any) -> Any:  # noqa: ARG001
-    """Bit j is set where bounds[offset + j] <= high and low <= bounds[offset + 64 + j]: interval j meets [low, high]."""
+def meeting(typing_context: Any, bounds: Any, offset: Any, low: Any, high: Any) -> Any:  # noqa: ARG001
+    """Bit j is set where interval j = [bounds[offset + j], bounds[offset + 64 + j]] meets [low, high], ends included."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array, start, low_end, high_end = arguments
-        array_type = signature.args[0]
-        lows = _load(context, builder, array_type, array, start, LANES)
-        highs = _load(context, builder, array_type, array, builder.add(start, ir.Constant(_I64, LANES)), LANES)
+        lows, highs = _bounds(context, builder, signature.args[0], array, start)
         begins = builder.icmp_signed("<=", lows, _splat(builder, high_end, LANES))
         ends = builder.icmp_signed("<=", _splat(builder, low_end, LANES), highs)
         return builder.bitcast(builder.and_(begins, ends), _I64)
 
     return types.uint64(bounds, types.int64, bounds.dtype, bounds.dtype), codegen
+
+
+@intrinsic
+def meeting_and_surely(typing_context: Any, bounds: Any, offset: Any, low: Any, high: Any) -> Any:  # noqa: ARG001
+    """The bits of `meeting`, and those of them where the intervals share more than an end."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, start, low_end, high_end = arguments
+        lows, highs = _bounds(context, builder, signature.args[0], array, start)
+        low_ends, high_ends = _splat(builder, low_end, LANES), _splat(builder, high_end, LANES)
+        masks = [
+            builder.and_(builder.icmp_signed(less, lows, high_ends), builder.icmp_signed(less, low_ends, highs))
+            for less in ("<=", "<")
+        ]
+        return context.make_tuple(builder, signature.return_type, [builder.bitcast(mask, _I64) for mask in masks])
+
+    return types.UniTuple(types.uint64, 2)(bounds, types.int64, bounds.dtype, bounds.dtype), codegen
 
 
 @intrinsic

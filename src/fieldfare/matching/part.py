@@ -15,11 +15,11 @@ import numpy.typing as npt
 from fieldfare.boxes import BoxTable
 from fieldfare.matching.axis import NULL_SLOT, Axis
 from fieldfare.matching.batch import Batch
-from fieldfare.matching.kernel import SPARE, Found, match_events
+from fieldfare.matching.kernel import SPARE, Events, Found, match_events
 from fieldfare.matching.lanes import LANES
 from fieldfare.matching.lists import empty_values, locality_order
 from fieldfare.matching.residual import Residuals
-from fieldfare.matching.tree import CHECKED, DISTINCT, PLAIN, Column, Tree, build_tree
+from fieldfare.matching.tree import CHECKED, DISTINCT, PLAIN, Column, Tree, build_tree, coarse_slots
 
 _CACHED_BYTES = 1 << 21  # a tree up to about this size stays in a core's cache whatever the order of the events
 
@@ -95,7 +95,7 @@ class Part:
         ranged = low is not high
         distinct = ranged and self.several
         order = np.arange(batch.rows, dtype=np.int64)
-        reordered = self.tree.bounds.nbytes > _CACHED_BYTES
+        reordered = self.tree.coarse.nbytes > _CACHED_BYTES
         if reordered:
             order = locality_order(low, [axis.last_slot for axis in self.axes])
         stamps = self.owner_count if distinct or bool((self.tree.tile_modes == DISTINCT).any()) else 0
@@ -108,10 +108,11 @@ class Part:
             seen=np.full(stamps, -1, np.int64),
         )
         turn, checked, stamp = 0, 0, 0
-        flat = low.reshape(-1), high.reshape(-1), low.shape[1]
+        coarse = [coarse_slots(slots, self.tree.shifts).reshape(-1) for slots in ((low, high) if ranged else (low,))]
+        events = Events(low.reshape(-1), high.reshape(-1), coarse[0], coarse[-1], low.shape[1])
         while turn < batch.rows:
             turn, checked = match_events(
-                self.tree, *flat, order, turn, stamp, labels, self.owners, distinct, found, checked
+                self.tree, events, order, turn, stamp, labels, self.owners, distinct, found, checked
             )
             stamp += batch.rows
             if turn < batch.rows:

@@ -6,8 +6,9 @@ Boxes are sorted by recursive median cuts (a k-d order), so that neighbours in s
     tile   64 words           the words' hulls are tested the same way
     node   64 tiles           and so are the tiles' hulls
 
-Slots are integers, so the comparison of a word is exact: nothing is verified afterwards. And a test asks whether two
-intervals meet, so an event whose attribute is a range costs no more than one whose attribute is a point.
+What bounds the speed is the memory that these comparisons read. So they read *coarse* slots of 16 bits, and tell apart
+intervals that surely meet from those that only share a coarse slot at an end; the few of those are compared exactly.
+A test asks whether two intervals meet, so an event whose attribute is a range costs no more than a point does.
 
 Boxes that constrain the same attributes form a *space* (as in DMM-AR) with tiles of its own; a tile knows only the
 attributes that its boxes use, so a subscription on 2 attributes of 1,000 pays for 2.
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +32,29 @@ _NOWHERE_LOW, _NOWHERE_HIGH = np.iinfo(np.int32).max, -1  # bounds of a lane tha
 _SPACE_BOXES_MIN = LANES
 _SPACE_ATTRIBUTES_MAX = 16
 
+_COARSE_BITS = 16
+_COARSE_ORIGIN = 32_767
+_DOUBLED = -1  # the shift of an axis short enough to have two coarse slots for every slot
+
 Bounds = npt.NDArray[np.int32]
+CoarseBounds = npt.NDArray[np.int16]
+
+
+def coarse_shift(last_slot: int) -> int:
+    """How many low bits of an axis's slots must go."""
+    return max(_DOUBLED, (last_slot + 2).bit_length() - _COARSE_BITS)
+
+
+def coarse_slots(slots: npt.NDArray[np.int32], shifts: npt.NDArray[np.int32]) -> CoarseBounds:
+    """The slots of events (the last dimension is the attribute) as coarse slots, from -32,767 to 32,766."""
+    return (np.where(shifts == _DOUBLED, slots << 1, slots >> np.maximum(shifts, 0)) - _COARSE_ORIGIN).astype(np.int16)
+
+
+def _coarse_bounds(lows: Bounds, highs: Bounds, shifts: npt.NDArray[np.int32]) -> tuple[CoarseBounds, CoarseBounds]:
+    """Bounds as coarse slots; where slots are doubled, moved apart by one, so that an end is never in doubt."""
+    apart = (shifts == _DOUBLED).astype(np.int16)
+    coarse_lows, coarse_highs = coarse_slots(lows, shifts) - apart, coarse_slots(highs, shifts) + apart
+    return np.where(lows > highs, np.int16(32_767), coarse_lows), np.where(lows > highs, np.int16(-32_768), coarse_highs)
 
 
 class Tree(NamedTuple):
@@ -42,16 +65,18 @@ class Tree(NamedTuple):
 
     node_uses: npt.NDArray[np.int64]  # node i has the uses node_uses[i]:node_uses[i + 1]
     node_attributes: npt.NDArray[np.int32]  # of each use
-    node_bounds: Bounds  # a group for each use: tiles
+    node_bounds: CoarseBounds  # a group for each use: tiles
 
     tile_uses: npt.NDArray[np.int64]  # the same for tiles
     tile_attributes: npt.NDArray[np.int32]
-    tile_bounds: Bounds  # a group for each use: words
+    tile_bounds: CoarseBounds  # a group for each use: words
     tile_words: npt.NDArray[np.int64]  # tile i has the words tile_words[i]:tile_words[i + 1]
-    tile_starts: npt.NDArray[np.int64]  # where the tile's part of `bounds` starts
+    tile_starts: npt.NDArray[np.int64]  # where the tile's part of `coarse` and `exact` starts
     tile_modes: npt.NDArray[np.int8]
 
-    bounds: Bounds  # for each word of a tile, a group for each use: boxes
+    coarse: CoarseBounds  # for each word of a tile, a group for each use: boxes
+    exact: Bounds  # the same in exact slots
+    shifts: npt.NDArray[np.int32]  # for each attribute: a coarse slot holds 2**shift slots
     alive: npt.NDArray[np.uint64]  # for each word, a bit for each box that exists and was not removed
 
 
@@ -80,7 +105,7 @@ def build_tree(columns: Sequence[Column], modes: npt.NDArray[np.int8]) -> tuple[
     """
     spaces = _spaces(columns, modes)
     bounds = _space_bounds(spaces, columns, len(modes))
-    builder = _Builder()
+    builder = _Builder(np.array([coarse_shift(column.last_slot) for column in columns], np.int32))
     for space, (lows, highs) in zip(spaces, bounds, strict=True):
         order = kd_order(lows, highs)
         builder.add_space(_Space(space.boxes[order], space.attributes, space.mode), lows[order], highs[order])
@@ -154,23 +179,27 @@ def _space_bounds(
 class _Builder:
     """Collects the tiles of the spaces, then makes the nodes above them."""
 
-    def __init__(self) -> None:
+    def __init__(self, shifts: npt.NDArray[np.int32]) -> None:
+        self.shifts = shifts  # of each attribute
         self.attributes: list[tuple[int, ...]] = []  # of each tile
         self.lows: list[Bounds] = []  # the hull of each tile
         self.highs: list[Bounds] = []
         self.modes: list[int] = []
         self.words: list[int] = []
         self.boxes: list[npt.NDArray[np.int32]] = []  # of each space
-        self.tile_bounds: list[Bounds] = []
-        self.bounds: list[Bounds] = []
+        self.tile_bounds: list[CoarseBounds] = []
+        self.coarse: list[CoarseBounds] = []
+        self.exact: list[Bounds] = []
 
     def add_space(self, space: _Space, lows: Bounds, highs: Bounds) -> None:
         """The tiles of a space, whose boxes are in their final order."""
         words = -(-len(space.boxes) // LANES)
         word_lows, word_highs = _children(lows, _NOWHERE_LOW), _children(highs, _NOWHERE_HIGH)
         tile_lows, tile_highs = _children(word_lows.min(axis=1), _NOWHERE_LOW), _children(word_highs.max(axis=1), _NOWHERE_HIGH)
-        self.bounds.append(_grouped(word_lows, word_highs))
-        self.tile_bounds.append(_grouped(tile_lows, tile_highs))
+        shifts = self.shifts[list(space.attributes)]
+        self.exact.append(_grouped(word_lows, word_highs))
+        self.coarse.append(_grouped(*_coarse_bounds(word_lows, word_highs, shifts)))
+        self.tile_bounds.append(_grouped(*_coarse_bounds(tile_lows, tile_highs, shifts)))
         self.boxes.append(np.concatenate([space.boxes, np.full(words * LANES - len(space.boxes), -1, np.int32)]))
         for tile in range(len(tile_lows)):
             self.attributes.append(space.attributes)
@@ -190,19 +219,23 @@ class _Builder:
             node_bounds=node_bounds,
             tile_uses=_starts(uses),
             tile_attributes=np.array([number for attributes in self.attributes for number in attributes], np.int32),
-            tile_bounds=_joined_arrays(self.tile_bounds),
+            tile_bounds=np.concatenate([*self.tile_bounds, np.empty(0, np.int16)]),
             tile_words=_starts(self.words),
             tile_starts=_starts([use * words * 2 * LANES for use, words in zip(uses, self.words, strict=True)]),
             tile_modes=np.array(self.modes, np.int8),
-            bounds=_joined_arrays(self.bounds),
+            coarse=np.concatenate([*self.coarse, np.empty(0, np.int16)]),
+            exact=np.concatenate([*self.exact, np.empty(0, np.int32)]),
+            shifts=self.shifts,
             alive=np.packbits(boxes[:-LANES] >= 0, bitorder="little").view(np.uint64),
         )
         return tree, boxes
 
-    def _nodes(self, last_slots: list[int]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], Bounds]:
+    def _nodes(
+        self, last_slots: list[int]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], CoarseBounds]:
         uses: list[int] = []
         attributes: list[int] = []
-        bounds: list[Bounds] = []
+        bounds: list[CoarseBounds] = []
         for start in range(0, len(self.words), LANES):
             tiles = range(start, min(start + LANES, len(self.words)))
             used = sorted({attribute for tile in tiles for attribute in self.attributes[tile]})
@@ -214,8 +247,10 @@ class _Builder:
                 lows[lane, at], highs[lane, at] = self.lows[tile], self.highs[tile]
             uses.append(len(used))
             attributes.extend(used)
-            bounds.append(_grouped(_children(lows, _NOWHERE_LOW), _children(highs, _NOWHERE_HIGH)))
-        return _starts(uses), np.array(attributes, np.int32), _joined_arrays(bounds)
+            filled = _children(lows, _NOWHERE_LOW), _children(highs, _NOWHERE_HIGH)
+            bounds.append(_grouped(*_coarse_bounds(*filled, self.shifts[used])))
+        flat = np.concatenate([*bounds, np.empty(0, np.int16)])
+        return _starts(uses), np.array(attributes, np.int32), flat
 
 
 def _children(bounds: Bounds, nowhere: int) -> Bounds:
@@ -225,13 +260,9 @@ def _children(bounds: Bounds, nowhere: int) -> Bounds:
     return filled.reshape(-1, LANES, bounds.shape[1])
 
 
-def _grouped(lows: Bounds, highs: Bounds) -> Bounds:
+def _grouped(lows: npt.NDArray[Any], highs: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """[parent, child, attribute] twice -> [parent, attribute, low or high, child], flat."""
     return np.stack([lows.transpose(0, 2, 1), highs.transpose(0, 2, 1)], axis=2).reshape(-1)
-
-
-def _joined_arrays(arrays: list[Bounds]) -> Bounds:
-    return np.concatenate([*arrays, np.empty(0, np.int32)])
 
 
 def _starts(lengths: list[int]) -> npt.NDArray[np.int64]:

@@ -42,7 +42,7 @@ def _slots_of_use(
     words = int(tree.tile_words[tile + 1] - tree.tile_words[tile])
     uses = int(tree.tile_uses[tile + 1] - tree.tile_uses[tile])
     start = int(tree.tile_starts[tile])
-    packed = tree.bounds[start : start + words * uses * 2 * LANES].reshape(words, uses, 2, LANES)
+    packed = tree.exact[start : start + words * uses * 2 * LANES].reshape(words, uses, 2, LANES)
     slots = packed[:, use - int(tree.tile_uses[tile])].astype(np.int64)
     first = int(tree.tile_words[tile]) * LANES
     places = first + np.flatnonzero(alive[first : first + words * LANES])
