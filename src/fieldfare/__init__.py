@@ -5,14 +5,41 @@ A subscriber says what it wants as a SQL condition; an index finds, for every ev
     index = fieldfare.Index({"cheap": "price < 10"})
     index.match({"price": 9.5})   # ["cheap"]
 
-The layers, each importing only from those below: `cli` and `bench` and `demo`; `pipeline` (Spark) and `files`;
-`matching` (the index); `language` (SQL); `boxes`, `model` and `errors`.
+The layers, each importing only from those below: `cli`; `bench` and `demo`; `pipeline` (Spark) and `files`;
+`matching` (the index); `language` (SQL); `boxes`, `model` and `errors`. The names here are imported when first used,
+because Numba and the SQL parser take a second to load and `fieldfare --help` needs neither.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from fieldfare.errors import FieldfareError
-from fieldfare.language import compile, explain  # noqa: A004 - fieldfare.compile is the name users expect
-from fieldfare.matching.index import Index
-from fieldfare.model import Range
+
+if TYPE_CHECKING:
+    from fieldfare.language import compile, explain  # noqa: A004 - fieldfare.compile is the name that users expect
+    from fieldfare.matching.index import Index
+    from fieldfare.model import Range
 
 __all__ = ["FieldfareError", "Index", "Range", "compile", "explain"]
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Index": "fieldfare.matching.index",
+    "Range": "fieldfare.model",
+    "compile": "fieldfare.language",
+    "explain": "fieldfare.language",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'fieldfare' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

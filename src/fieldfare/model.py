@@ -67,14 +67,14 @@ def section_end(section: Section) -> Cut:
     return section_start(Section(section + 1))
 
 
-def cut_below(section: Section, value: float | int | bytes) -> Cut:
+def cut_below(section: Section, value: float | bytes) -> Cut:
     """The cut just below a value: where `>= value` begins."""
     if section is Section.NUMBER and isinstance(value, int) and (abs(value) <= EXACT_INTEGER_MAX or value > INT64_MAX):
         return section, float(value)
     return section, value
 
 
-def cut_above(section: Section, value: float | int | bytes) -> Cut:
+def cut_above(section: Section, value: float | bytes) -> Cut:
     """The cut just above a value: where `> value` begins."""
     if isinstance(value, bytes):
         return section, value + b"\x00"

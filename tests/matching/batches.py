@@ -31,7 +31,7 @@ def column(values: Sequence[float | int | bytes]) -> Values:
     if isinstance(values[0], bytes):
         distinct = sorted(set(values))
         codes = np.array([distinct.index(value) for value in values], np.int32)
-        return Values(None, Texts.of(distinct), codes)  # type: ignore[arg-type]
+        return Values(texts=Texts.of(distinct), codes=codes)  # type: ignore[arg-type]
     return Values(np.array(values, np.int64 if isinstance(values[0], int) else np.float64))
 
 

@@ -1,7 +1,8 @@
 """Brute force in NumPy, column by column, with the care that a good engineer would take.
 
-For each event the most selective tests run first over all subscriptions; once few are left, the others run on those
-alone; how many tests to scan before that is timed on the workload itself. Columns are as narrow as they can be: string tests become ranges of ranks or bitmaps, small integers 16 bits.
+For each event the most selective tests run first over all subscriptions, and the others on the survivors alone; how
+many run over all is timed on the workload itself. Columns are as narrow as they can be: string tests become ranges of
+ranks or bitmaps, small integers 16 bits.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Protocol, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fieldfare.arrow import check_schema, match_columns
 from fieldfare.errors import InputError
 from fieldfare.files.cells import cell_value
 from fieldfare.files.formats import Format, format_of, input_parts, reading
@@ -104,7 +103,7 @@ class ArrowBatch:
 
     def match(self, index: Index) -> pa.ListArray:
         """The ids of the subscriptions that each event satisfies."""
-        return match_columns(index, self.batch)
+        return index.match_table(self.batch)
 
     def slice(self, start: int, stop: int) -> ArrowBatch:
         """Some of the events."""
@@ -138,7 +137,7 @@ class EventSource:
     def check(self, index: Index) -> None:
         """Raise an EventError if no event here can be matched, because a column has the wrong type."""
         if format_of(self.parts[0]) is Format.PARQUET:
-            check_schema(index, pq.read_schema(self.parts[0]))
+            index.check_schema(pq.read_schema(self.parts[0]))
 
     def batches(self, quarantine: Quarantine) -> Iterator[EventBatch]:
         """The events; what cannot be read goes to quarantine."""

@@ -44,8 +44,12 @@ class Axis:
             sorted(set().union(*(v[s == section].tolist() for s, v in zip(sections, values, strict=True))))
             for section in (Section.BOOLEAN, Section.STRING, Section.TIME)
         )
-        numbers, integers = _number_cuts(np.concatenate([v[s == Section.NUMBER] for s, v in zip(sections, values, strict=True)]))
-        return Axis(np.array(booleans, np.int64), grid_of(numbers), integers, Texts.of(strings), np.array(times, np.int64))
+        numbers, integers = _number_cuts(
+            np.concatenate([v[s == Section.NUMBER] for s, v in zip(sections, values, strict=True)])
+        )
+        return Axis(
+            np.array(booleans, np.int64), grid_of(numbers), integers, Texts.of(strings), np.array(times, np.int64)
+        )
 
     @property
     def numbers(self) -> npt.NDArray[np.float64]:
@@ -107,16 +111,13 @@ class Axis:
     def slots_of_values(self, section: Section, values: Values) -> Slots:
         """For each value of one section its slot."""
         start = self.starts[section]
-        if section is Section.STRING:
-            assert values.texts is not None
+        if values.texts is not None:
             slots = text_slots(values.texts, self.text_cuts, start)
             return slots if values.codes is None else slots[values.codes]
-        numbers = values.numbers
-        assert numbers is not None
         if section is Section.NUMBER:
-            return self._slots_of_numbers(numbers, start)
+            return self._slots_of_numbers(values.numbers, start)
         known = self.booleans if section is Section.BOOLEAN else self.times
-        return (np.searchsorted(known, numbers, side="right") + start).astype(np.int32)
+        return (np.searchsorted(known, values.numbers, side="right") + start).astype(np.int32)
 
     def _slots_of_numbers(self, numbers: npt.NDArray[Any], start: int) -> Slots:
         if numbers.dtype == np.int64:
@@ -126,7 +127,7 @@ class Axis:
         return number_slots(numbers, self.grid, start)
 
     def cuts_at(self, numbers: npt.NDArray[np.int64]) -> Cuts:
-        """The axis's cuts by number: 0 is the start of NULL, `last_slot + 1` the end. The inverse of `slots_of_cuts`."""
+        """The cuts by number, from 0, the start of NULL, to `last_slot + 1`, the end. Undoes `slots_of_cuts`."""
         sections = (np.searchsorted(self.starts, numbers - 1, side="right") - 1).astype(np.uint8)
         sections[numbers == 0] = Section.NULL
         if bool((sections == Section.NUMBER).all()) and self.integers is None:
@@ -140,8 +141,10 @@ class Axis:
 
     def _cut_values(self, section: Section, at: list[int]) -> list[Any]:
         match section:
-            case Section.BOOLEAN | Section.TIME:
-                return (self.booleans if section is Section.BOOLEAN else self.times)[at].tolist()
+            case Section.BOOLEAN:
+                return [int(self.booleans[i]) for i in at]
+            case Section.TIME:
+                return [int(self.times[i]) for i in at]
             case Section.STRING:
                 return [self.strings[i] for i in at]
             case Section.NUMBER:
@@ -157,7 +160,14 @@ class Axis:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
-        arrays = [self.booleans, self.numbers, self.grid.before, self.times, self.strings.offsets, self.strings.data]
+        arrays: list[npt.NDArray[Any]] = [
+            self.booleans,
+            self.numbers,
+            self.grid.before,
+            self.times,
+            self.strings.offsets,
+            self.strings.data,
+        ]
         return sum(array.nbytes for array in arrays)
 
 

@@ -7,7 +7,7 @@ may be a number here and a string there. A row that no piece names has no value:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,11 +37,17 @@ class Texts:
         return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes()
 
 
+def _no_numbers() -> npt.NDArray[Any]:
+    return np.empty(0, np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The values of a piece. Where `codes` is given, value i is the texts' string number `codes[i]`."""
+    """The values of a piece: texts, or else numbers. With `codes`, value i is string number `codes[i]` of the texts."""
 
-    numbers: npt.NDArray[Any] | None  # float64 or int64; booleans (0, 1) and times (microseconds) are int64
+    numbers: npt.NDArray[Any] = field(
+        default_factory=_no_numbers
+    )  # float64 or int64; booleans (0, 1) and times (microseconds) are int64
     texts: Texts | None = None
     codes: npt.NDArray[np.int32] | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from fieldfare.boxes import AxisColumn, BoxTable, Cuts
 from fieldfare.errors import SubscriptionError
-from fieldfare.matching.events import batch_of_table
+from fieldfare.matching.arrow import batch_of_table
 from fieldfare.model import EXACT_INTEGER_MAX, Section, cut_below, section_end, section_start
 
 
@@ -50,11 +51,9 @@ def _cuts_of_bounds(
         if not np.isnan(highs).any():
             live &= ~bounded | (starts < highs)
             return bounded, Cuts.numbers(starts), Cuts.numbers(highs)
-    lows, highs = (column.astype(object) for column in columns)
     cuts_low, cuts_high = [], []
     bounded = np.ones(count, np.bool_)
-    for row, (begin, end) in enumerate(zip(lows, highs, strict=True)):
-        begin, end = (None if value is None or value != value else value for value in (begin, end))
+    for row, (begin, end) in enumerate(zip(*map(_objects, columns), strict=True)):
         sections = {_section(value) for value in (begin, end) if value is not None}
         if len(sections) > 1:
             raise SubscriptionError(f"the bounds of {attribute!r} in row {row + 1} are of two types")
@@ -64,6 +63,11 @@ def _cuts_of_bounds(
         cuts_high.append(section_end(section) if end is None else cut_below(section, end))
         live[row] &= not bounded[row] or cuts_low[row] < cuts_high[row]
     return bounded, Cuts.of(cuts_low), Cuts.of(cuts_high)
+
+
+def _objects(column: npt.NDArray[Any]) -> list[Any]:
+    """The bounds as Python objects, None where open."""
+    return [None if isinstance(value, float) and math.isnan(value) else value for value in column.tolist()]
 
 
 def _section(value: float | bytes) -> Section:
@@ -87,7 +91,7 @@ def _of_arrow(attribute: str, array: pa.Array | pa.ChunkedArray) -> npt.NDArray[
     for piece in batch.columns[attribute]:
         rows = slice(None) if piece.rows is None else piece.rows
         numbers, texts = piece.low.numbers, piece.low.texts
-        if piece.section is Section.NUMBER and numbers is not None:
+        if piece.section is Section.NUMBER:
             if numbers.dtype == np.int64 and len(numbers) and np.abs(numbers).max() > EXACT_INTEGER_MAX:
                 column = np.full(batch.rows, None, object)
                 column[rows] = numbers.tolist()

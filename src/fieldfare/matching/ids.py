@@ -81,7 +81,7 @@ class IdLookup:
     @staticmethod
     def _keys(ids: pa.Array) -> npt.NDArray[np.int64]:
         if pa.types.is_integer(ids.type):
-            return ids.to_numpy()
+            return np.asarray(ids)
         return np.fromiter((hash(value) for value in ids.to_pylist()), np.int64, len(ids))
 
     def position(self, subscription_id: SubscriptionId) -> int | None:

@@ -18,12 +18,13 @@ import pyarrow as pa
 from fieldfare.boxes import BoxTable
 from fieldfare.errors import DuplicateIdError, InvalidIdError, SubscriptionError, UnknownIdError
 from fieldfare.language import compile_many
+from fieldfare.matching.arrow import batch_of_table
 from fieldfare.matching.batch import Batch
 from fieldfare.matching.bounds import box_table
-from fieldfare.matching.events import Event, batch_of_rows, batch_of_table
 from fieldfare.matching.ids import ids_of
 from fieldfare.matching.lists import copy_lists, copy_single, empty_values
 from fieldfare.matching.part import Matches
+from fieldfare.matching.rows import Event, batch_of_rows
 from fieldfare.matching.segment import Segment, merged
 from fieldfare.matching.snapshot import load_segments, save_segments
 from fieldfare.model import SubscriptionId
@@ -89,7 +90,11 @@ class Index:
     @property
     def ids(self) -> pa.Array:
         """The ids of the subscriptions, in the order they were given."""
-        return pa.concat_arrays([segment.live_ids for segment in self._segments]) if self._segments else pa.array([], pa.int64())
+        return (
+            pa.concat_arrays([segment.live_ids for segment in self._segments])
+            if self._segments
+            else pa.array([], pa.int64())
+        )
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -125,6 +130,10 @@ class Index:
         chunks = range(0, events.num_rows, _CHUNK_ROWS)
         return self._lists(batch_of_table(events.slice(start, _CHUNK_ROWS), self.attributes) for start in chunks)
 
+    def check_schema(self, schema: pa.Schema) -> None:
+        """Raise an EventError if a column that conditions ask about has a type that cannot be matched."""
+        self.match_table(pa.table([pa.nulls(1, field.type) for field in schema], names=schema.names))
+
     def _lists(self, batches: Iterable[Batch]) -> pa.ListArray:
         chunks = [self._list_chunk(batch) for batch in batches]
         if len(chunks) == 1:
@@ -146,7 +155,9 @@ class Index:
             raise SubscriptionError("more than 2**31 - 1 matches do not fit one array: match fewer events at a time")
         flat = pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
         if self._has_string_ids:
-            flat = pa.DictionaryArray.from_arrays(flat, pa.concat_arrays([segment.ids for segment in self._segments]), safe=False)
+            flat = pa.DictionaryArray.from_arrays(
+                flat, pa.concat_arrays([segment.ids for segment in self._segments]), safe=False
+            )
         return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), flat)
 
     @property
@@ -157,9 +168,7 @@ class Index:
     def _value_type(self) -> npt.DTypeLike:
         return np.int32 if self._has_string_ids else np.int64
 
-    def updated(
-        self, add: Mapping[SubscriptionId, str] | None = None, remove: Iterable[SubscriptionId] = ()
-    ) -> Index:
+    def updated(self, add: Mapping[SubscriptionId, str] | None = None, remove: Iterable[SubscriptionId] = ()) -> Index:
         """A new index with some subscriptions removed and others added; an id that is both is replaced.
 
         Either all of it happens or, where an id or a condition is wrong, an error is raised and nothing does.

@@ -97,8 +97,8 @@ def match_events(tree, events, order, first, stamp, labels, owners, distinct, fo
                     at = row + tile_attributes[first_use + k]
                     lows[k], highs[k] = coarse_low[at], coarse_high[at]
                     words &= meeting(tile_bounds, (first_use + k) * _PAIR, lows[k], highs[k])
-                # First all the comparisons of the tile, then all the writing: a branch on the outcome of each comparison
-                # would make the processor wait for it before it begins the next.
+                # First all the comparisons of the tile, then all the writing: a branch on the outcome of each would
+                # make the processor wait for it before it begins the next.
                 hits = 0
                 while words != _NONE:
                     word = lowest_bit(words)

@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+from numba import types as _types
+from numba.extending import intrinsic as _intrinsic
 
+intrinsic: Any = _intrinsic  # a type checker sees other signatures than Numba functions call
+types: Any = _types
 LANES = 64  # boxes that one comparison decides
 COUNTED = 16  # values that one count looks at
 
@@ -39,7 +41,7 @@ def _bounds(context: Any, builder: Any, array_type: Any, array: Any, start: Any)
 
 @intrinsic
 def meeting(typing_context: Any, bounds: Any, offset: Any, low: Any, high: Any) -> Any:  # noqa: ARG001
-    """Bit j is set where interval j = [bounds[offset + j], bounds[offset + 64 + j]] meets [low, high], ends included."""
+    """Bit j is set where the interval from bounds[offset + j] to bounds[offset + 64 + j] meets [low, high]."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array, start, low_end, high_end = arguments
@@ -65,7 +67,7 @@ def meeting_and_surely(typing_context: Any, bounds: Any, offset: Any, low: Any, 
         ]
         return context.make_tuple(builder, signature.return_type, [builder.bitcast(mask, _I64) for mask in masks])
 
-    return types.UniTuple(types.uint64, 2)(bounds, types.int64, bounds.dtype, bounds.dtype), codegen
+    return types.Tuple((types.uint64, types.uint64))(bounds, types.int64, bounds.dtype, bounds.dtype), codegen
 
 
 @intrinsic

@@ -56,7 +56,7 @@ def chosen(section: Section, low: Values, high: Values | None, choice: npt.NDArr
 
 def _column(values: Values, choice: npt.NDArray[np.int64]) -> Numbers | Strings:
     if values.texts is None:
-        return cast("Numbers", values.numbers)[choice]
+        return values.numbers[choice]
     return Strings(values.texts, choice if values.codes is None else values.codes[choice].astype(np.int64))
 
 

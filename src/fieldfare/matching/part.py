@@ -1,4 +1,4 @@
-"""A part of an index: the boxes of some subscriptions, built once and never changed, and how events are matched to them.
+"""A part of an index: the boxes of some subscriptions, built once and never changed, and matching events to them.
 
 Removing a subscription from a part only clears the bits of its boxes, in a copy of the bits.
 """
@@ -161,12 +161,9 @@ def _modes(table: BoxTable, owner_count: int) -> npt.NDArray[np.int8]:
 
 
 def _enlarged(found: Found, written: int, checked: int) -> Found:
-    """The same outputs with more room, at least twice as much for the one that was short."""
-    values, events, places = found.values, found.checked_events, found.checked_places
-    if len(values) - written <= SPARE + len(values) // 2:
-        values = empty_values(2 * len(values) + LANES, values.dtype)
-        values[:written] = found.values[:written]
-    if len(events) - checked <= SPARE + len(events) // 2:
-        events, places = np.empty(2 * len(events) + LANES, np.int64), np.empty(2 * len(places) + LANES, np.int32)
-        events[:checked], places[:checked] = found.checked_events[:checked], found.checked_places[:checked]
+    """The same outputs, with twice the room."""
+    values = empty_values(2 * len(found.values), found.values.dtype)
+    events, places = (np.empty(2 * len(array), array.dtype) for array in (found.checked_events, found.checked_places))
+    values[:written] = found.values[:written]
+    events[:checked], places[:checked] = found.checked_events[:checked], found.checked_places[:checked]
     return found._replace(values=values, checked_events=events, checked_places=places)

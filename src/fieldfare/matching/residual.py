@@ -236,7 +236,7 @@ def _literal(parameter: Parameter, column: tuple[Array, ...], number: int) -> fl
 
 
 def _literals(parameter: Parameter, column: tuple[Array, ...], tests: Places) -> Operand:
-    values = Values(None, Texts(*column)) if parameter.kind == "str" else Values(column[0])
+    values = Values(texts=Texts(*column)) if parameter.kind == "str" else Values(column[0])
     return chosen(parameter.section, values, None, tests)
 
 

@@ -44,16 +44,16 @@ class Segment:
 
     @cached_property
     def labels(self) -> npt.NDArray[Any]:
-        """What stands for the box at each place in the lists of matches: an integer id, or the number of a string id."""
+        """What lists of matches hold for the box at each place: an integer id, or the number of a string id."""
         if pa.types.is_integer(self.ids.type):
-            return self.ids.to_numpy()[self.part.owners]
+            return np.asarray(self.ids)[self.part.owners]
         return self.part.owners if self.start == 0 else self.part.owners + np.int32(self.start)
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
         labels = 0 if self.labels is self.part.owners else self.labels.nbytes
-        return self.part.nbytes + self.ids.nbytes + labels + self.live.nbytes
+        return self.part.nbytes + int(self.ids.nbytes) + labels + self.live.nbytes
 
     def position(self, subscription_id: object) -> int | None:
         """The number of a subscription in this segment, or None if it is not there."""

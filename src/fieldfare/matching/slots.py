@@ -62,7 +62,7 @@ def _count_cells(cuts, origin, rate, before):  # type: ignore[no-untyped-def]
 
 
 def sorted_unique(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The distinct values, ascending. (np.unique hashes first, which is slower where most values are distinct.)"""
+    """The distinct values, ascending. Where most values are distinct, np.unique is slower: it hashes first."""
     ordered = np.sort(values)
     kept = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=kept[1:])
@@ -90,7 +90,7 @@ def _number_slots(values, grid, start, out):  # type: ignore[no-untyped-def]
                 low = middle + 1
             else:
                 high = middle
-        out[i] = start + low + count_up_to(cuts, low, value) if value == value else 1
+        out[i] = start + low + count_up_to(cuts, low, value) if not np.isnan(value) else 1
 
 
 class TextCuts(NamedTuple):

@@ -1,4 +1,4 @@
-"""An index in a folder: plain arrays that are mapped into memory as they are, and a manifest that names and checks them.
+"""An index in a folder: plain arrays that are mapped into memory as they are, and a manifest that checks them.
 
     index.json     what there is: for each segment its attributes and its arrays, each with place, type and checksum
     arrays.bin     all arrays, one after the other, each at a multiple of 64 bytes
@@ -132,7 +132,7 @@ def _arrays(segment: Segment) -> Iterator[tuple[str, npt.NDArray[Any]]]:
 def _write_array(file: Any, array: npt.NDArray[Any]) -> _Array:
     file.write(b"\x00" * (-file.tell() % _ALIGNMENT))
     offset = file.tell()
-    data = memoryview(np.ascontiguousarray(array)).cast("B") if array.nbytes else b""
+    data = array.tobytes()
     file.write(data)
     return _Array(array.dtype.str, offset, array.nbytes, zlib.crc32(data))
 
@@ -177,7 +177,9 @@ def _read_manifest(folder: Path) -> _Manifest:
     try:
         found = msgspec.json.decode(text, type=dict[str, Any]).get("format")
         if found != FORMAT:
-            raise SnapshotError(f"{folder} has format {found}; this version reads format {FORMAT}: build the index anew")
+            raise SnapshotError(
+                f"{folder} has format {found}; this version reads format {FORMAT}: build the index anew"
+            )
         return msgspec.json.decode(text, type=_Manifest)
     except msgspec.DecodeError as error:
         raise SnapshotError(f"{folder} is damaged: {_MANIFEST} cannot be read: {error}") from error
@@ -185,7 +187,7 @@ def _read_manifest(folder: Path) -> _Manifest:
 
 def _mapped(data: npt.NDArray[np.uint8], array: _Array, name: str, *, verify: bool) -> npt.NDArray[Any]:
     part = data[array.offset : array.offset + array.nbytes]
-    if len(part) != array.nbytes or (verify and zlib.crc32(part) != array.checksum):
+    if len(part) != array.nbytes or (verify and zlib.crc32(part.data) != array.checksum):
         raise SnapshotError(f"the snapshot is damaged: array {name!r} is not what was saved")
     return part.view(array.dtype)
 

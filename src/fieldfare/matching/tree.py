@@ -54,7 +54,9 @@ def _coarse_bounds(lows: Bounds, highs: Bounds, shifts: npt.NDArray[np.int32]) -
     """Bounds as coarse slots; where slots are doubled, moved apart by one, so that an end is never in doubt."""
     apart = (shifts == _DOUBLED).astype(np.int16)
     coarse_lows, coarse_highs = coarse_slots(lows, shifts) - apart, coarse_slots(highs, shifts) + apart
-    return np.where(lows > highs, np.int16(32_767), coarse_lows), np.where(lows > highs, np.int16(-32_768), coarse_highs)
+    return np.where(lows > highs, np.int16(32_767), coarse_lows), np.where(
+        lows > highs, np.int16(-32_768), coarse_highs
+    )
 
 
 class Tree(NamedTuple):
@@ -129,7 +131,10 @@ def _spaces(columns: Sequence[Column], modes: npt.NDArray[np.int8]) -> list[_Spa
     order = np.argsort(group, kind="stable").astype(np.int32)
     members = np.split(order, np.cumsum(np.bincount(group, minlength=len(distinct)))[:-1])
     found = sorted(
-        (_Space(boxes, tuple(used), int(modes[at])) for boxes, used, at in zip(members, attributes, first, strict=True)),
+        (
+            _Space(boxes, tuple(used), int(modes[at]))
+            for boxes, used, at in zip(members, attributes, first, strict=True)
+        ),
         key=lambda space: (space.mode, space.attributes),
     )
     return _joined(found)
@@ -195,7 +200,10 @@ class _Builder:
         """The tiles of a space, whose boxes are in their final order."""
         words = -(-len(space.boxes) // LANES)
         word_lows, word_highs = _children(lows, _NOWHERE_LOW), _children(highs, _NOWHERE_HIGH)
-        tile_lows, tile_highs = _children(word_lows.min(axis=1), _NOWHERE_LOW), _children(word_highs.max(axis=1), _NOWHERE_HIGH)
+        tile_lows, tile_highs = (
+            _children(word_lows.min(axis=1), _NOWHERE_LOW),
+            _children(word_highs.max(axis=1), _NOWHERE_HIGH),
+        )
         shifts = self.shifts[list(space.attributes)]
         self.exact.append(_grouped(word_lows, word_highs))
         self.coarse.append(_grouped(*_coarse_bounds(word_lows, word_highs, shifts)))
@@ -230,9 +238,7 @@ class _Builder:
         )
         return tree, boxes
 
-    def _nodes(
-        self, last_slots: list[int]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], CoarseBounds]:
+    def _nodes(self, last_slots: list[int]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], CoarseBounds]:
         uses: list[int] = []
         attributes: list[int] = []
         bounds: list[CoarseBounds] = []

@@ -17,7 +17,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongType, ShortType, StringType, StructType
 
-from fieldfare.arrow import check_schema, match_columns
 from fieldfare.errors import EventError, InvalidIdError, SubscriptionError
 from fieldfare.matching.index import Index
 from fieldfare.pipeline.types import check_types
@@ -47,7 +46,7 @@ def match(events: DataFrame, subscriptions: DataFrame, *, snapshots: str | Path 
     arrow_schema = events.sparkSession.createDataFrame([], events.schema).toArrow().schema
     index = Index.from_table(table)
     check_types(table, arrow_schema)
-    check_schema(index, arrow_schema)  # and leaves compiled kernels in their cache on disk, where workers find them
+    index.check_schema(arrow_schema)  # and leaves compiled kernels in their cache on disk, where workers find them
     folder = Path(snapshots or _process_folder().name) / f"index-{uuid.uuid4().hex}"
     index.save(folder)
     return events.mapInArrow(_Matcher(str(folder), _ARROW_ID_TYPES[type(id_type)]), schema)
@@ -63,7 +62,7 @@ class _Matcher:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         index = _mapped(self.folder)
         for batch in batches:
-            subscription_ids = match_columns(index, batch).cast(pa.list_(self.id_type))
+            subscription_ids = index.match_table(batch).cast(pa.list_(self.id_type))
             yield batch.append_column(RESULT_COLUMN, subscription_ids)
 
 

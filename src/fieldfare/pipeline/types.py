@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fieldfare.arrow import attribute_type
 from fieldfare.boxes import AxisColumn, BoxTable
 from fieldfare.errors import ConditionTypeError
 from fieldfare.language import compile as compile_condition
 from fieldfare.language import compile_many
+from fieldfare.matching.arrow import attribute_type
 from fieldfare.model import Section
 
 

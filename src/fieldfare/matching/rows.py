@@ -1,0 +1,144 @@
+"""Events that are dicts, turned into a batch of columns.
+
+Only the attributes that some subscription asks about are read: anything else is carried by the caller and may be of
+any type. A value that cannot be matched, in an attribute that is asked about, is an EventError.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from fieldfare.errors import EventError
+from fieldfare.matching.batch import Batch, Piece, Texts, Values
+from fieldfare.model import INT64_MAX, INT64_MIN, Range, Section
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+
+Event = Mapping[str, Any]
+_Point = tuple[Section, float | int | bytes]
+
+# What an open end of a range stands for.
+_LOWEST: dict[Section, float | int | bytes] = {
+    Section.BOOLEAN: 0,
+    Section.NUMBER: -math.inf,
+    Section.STRING: b"",
+    Section.TIME: INT64_MIN,
+}
+_HIGHEST: dict[Section, float | int | bytes] = {
+    Section.BOOLEAN: 1,
+    Section.NUMBER: math.inf,
+    Section.STRING: b"\xff",  # above all UTF-8
+    Section.TIME: INT64_MAX,
+}
+
+
+def batch_of_rows(rows: Sequence[Event], attributes: Collection[str]) -> Batch:
+    """A batch of events that are dicts."""
+    columns = {}
+    for attribute in attributes:
+        groups: dict[tuple[Section, type, type, bool], tuple[list[int], list[Any], list[Any]]] = {}
+        for number, row in enumerate(rows):
+            value = row.get(attribute)
+            if value is None:
+                continue
+            section, low, high = _ends(value, attribute)
+            kind = (section, type(low), type(high), isinstance(value, Range))
+            numbers, lows, highs = groups.setdefault(kind, ([], [], []))
+            numbers.append(number)
+            lows.append(low)
+            highs.append(high)
+        columns[attribute] = [
+            Piece(section, np.array(numbers, np.int64), _values(lows), _values(highs) if ranged else None)
+            for (section, _, _, ranged), (numbers, lows, highs) in groups.items()
+        ]
+    return Batch(len(rows), columns)
+
+
+def _values(points: list[Any]) -> Values:
+    if isinstance(points[0], bytes):
+        return Values(texts=Texts.of(points))
+    return Values(np.array(points, np.float64 if isinstance(points[0], float) else np.int64))
+
+
+def _ends(value: object, attribute: str) -> tuple[Section, float | int | bytes, float | int | bytes]:
+    if not isinstance(value, Range):
+        section, point = _point(value, attribute)
+        return section, point, point
+    ends = [_point(end, attribute) for end in (value.low, value.high) if end is not None]
+    if not ends:
+        raise EventError(attribute, "a range needs at least one end")
+    section = ends[0][0]
+    if ends[-1][0] is not section:
+        raise EventError(attribute, f"the ends of a range must be of one type, not {value.low!r} and {value.high!r}")
+    low = _LOWEST[section] if value.low is None else ends[0][1]
+    high = _HIGHEST[section] if value.high is None else ends[-1][1]
+    if not low <= high:  # type: ignore[operator]
+        raise EventError(
+            attribute, f"the range from {value.low!r} to {value.high!r} is empty: low must not exceed high"
+        )
+    return section, low, high
+
+
+def _point(value: object, attribute: str) -> _Point:
+    for known, convert in _CONVERSIONS:
+        if isinstance(value, known):
+            return convert(value, attribute)
+    if isinstance(value, np.generic):
+        return _point(value.item(), attribute)
+    raise EventError(attribute, f"a value of type {type(value).__name__} cannot be matched; {_SUPPORTED}")
+
+
+_SUPPORTED = "use a number, string, boolean, date, datetime, None or fieldfare.Range"
+
+
+TOO_LARGE = "an integer beyond 64 bits cannot be matched; give it as a float or as a string"
+
+
+def _integer(value: int, attribute: str) -> _Point:
+    if not INT64_MIN <= value <= INT64_MAX:
+        raise EventError(attribute, TOO_LARGE)
+    return Section.NUMBER, int(value)
+
+
+def decimal_point(value: Decimal, attribute: str) -> _Point:
+    """A decimal as the integer or the nearest float that it is compared as."""
+    if value.is_finite() and value == value.to_integral_value() and INT64_MIN <= value <= INT64_MAX:
+        return Section.NUMBER, int(value)
+    if value.is_snan():
+        raise EventError(attribute, "a signalling NaN cannot be matched")
+    return Section.NUMBER, float(value)
+
+
+def _string(value: str, attribute: str) -> _Point:
+    try:
+        return Section.STRING, value.encode()
+    except UnicodeEncodeError as error:
+        raise EventError(attribute, "a string with a lone surrogate is not valid Unicode text") from error
+
+
+def _datetime(value: datetime.datetime, _: str) -> _Point:
+    aware = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
+    return Section.TIME, (aware - _EPOCH) // _MICROSECOND
+
+
+def _date(value: datetime.date, _: str) -> _Point:
+    return Section.TIME, (value - _EPOCH.date()) // _MICROSECOND
+
+
+# In this order: a bool is an int, and a datetime is a date.
+_CONVERSIONS: list[tuple[type, Callable[[Any, str], _Point]]] = [
+    (bool, lambda value, _: (Section.BOOLEAN, int(value))),
+    (float, lambda value, _: (Section.NUMBER, float(value))),
+    (int, _integer),
+    (str, _string),
+    (datetime.datetime, _datetime),
+    (datetime.date, _date),
+    (Decimal, decimal_point),
+]
