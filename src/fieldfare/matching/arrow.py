@@ -21,6 +21,7 @@ from fieldfare.model import INT64_MAX, Range, Section
 
 _EXACT_DECIMAL_DIGITS = 15  # decimals of up to so many digits are floats without loss
 _MICROSECONDS = {"day": 86_400_000_000, "s": 1_000_000, "ms": 1_000, "us": 1}
+_ENCODED_ROWS_MIN = 64
 _SUPPORTED = "use numbers, strings, booleans, dates, timestamps, or a struct of low and high"
 
 
@@ -120,13 +121,16 @@ def _column(array: pa.Array, attribute: str) -> tuple[Section, Values]:
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return Section.TIME, Values(_microseconds(array, attribute))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return Section.STRING, Values(texts=_texts(array))
+        if len(array) < _ENCODED_ROWS_MIN:
+            return Section.STRING, Values(texts=_texts(array))
+        array = array.dictionary_encode()  # events repeat strings, and hashing one is cheaper than searching for it
+        return _column(array, attribute)
     if pa.types.is_dictionary(kind) and not pa.types.is_nested(kind.value_type):
-        section, values = _column(array.dictionary, attribute)
         codes = array.indices.to_numpy().astype(np.int32, copy=False)
-        if values.texts is None:
-            return section, Values(values.numbers[codes])
-        return section, Values(texts=values.texts, codes=codes)
+        if pa.types.is_string(kind.value_type) or pa.types.is_large_string(kind.value_type):
+            return Section.STRING, Values(texts=_texts(array.dictionary), codes=codes)
+        section, values = _column(array.dictionary, attribute)
+        return section, Values(values.numbers[codes])
     raise EventError(attribute, f"a column of type {kind} cannot be matched; {_SUPPORTED}")
 
 

@@ -29,8 +29,9 @@ from fieldfare.matching.lanes import LANES
 PLAIN, DISTINCT, CHECKED = 0, 1, 2  # how a tile's matches are emitted
 TILE_BOXES = LANES * LANES
 _NOWHERE_LOW, _NOWHERE_HIGH = np.iinfo(np.int32).max, -1  # bounds of a lane that holds nothing
-_SPACE_BOXES_MIN = LANES
-_SPACE_ATTRIBUTES_MAX = 16
+_TINY_ATTRIBUTES_MAX = 16  # a space of less than a word is joined to its neighbour up to so many attributes
+_JOINED_ATTRIBUTES_MAX = 4  # others up to so many, if that makes at most so many times the tests
+_JOINED_GROWTH_MAX = 1.6
 
 _COARSE_BITS = 16
 _COARSE_ORIGIN = 32_767
@@ -141,14 +142,18 @@ def _spaces(columns: Sequence[Column], modes: npt.NDArray[np.int8]) -> list[_Spa
 
 
 def _joined(spaces: list[_Space]) -> list[_Space]:
+    """Neighbours put together where that is cheaper: fewer, fuller words against more attributes to test in each."""
     joined: list[_Space] = []
     for space in spaces:
-        last = joined[-1] if joined else None
-        if last and last.mode == space.mode and min(len(last.boxes), len(space.boxes)) < _SPACE_BOXES_MIN:
-            union = tuple(sorted({*last.attributes, *space.attributes}))
-            if len(union) <= max(_SPACE_ATTRIBUTES_MAX, len(last.attributes), len(space.attributes)):
-                boxes = np.sort(np.concatenate([last.boxes, space.boxes]))
-                joined[-1] = _Space(boxes, union, space.mode)
+        if joined and joined[-1].mode == space.mode:
+            last = joined[-1]
+            attributes = tuple(sorted({*last.attributes, *space.attributes}))
+            boxes = len(last.boxes) + len(space.boxes)
+            uses = len(last.boxes) * len(last.attributes) + len(space.boxes) * len(space.attributes)
+            tiny = min(len(last.boxes), len(space.boxes)) < LANES and len(attributes) <= _TINY_ATTRIBUTES_MAX
+            cheap = len(attributes) <= _JOINED_ATTRIBUTES_MAX and boxes * len(attributes) <= _JOINED_GROWTH_MAX * uses
+            if tiny or cheap or last.attributes == space.attributes:
+                joined[-1] = _Space(np.sort(np.concatenate([last.boxes, space.boxes])), attributes, space.mode)
                 continue
         joined.append(space)
     return joined
