@@ -27,6 +27,7 @@ class DuckdbEngine:
         self._pool = _subscriptions(workload)
         self._connection = duckdb.connect(":memory:", config={"threads": 1})
         self._connection.execute("SET preserve_insertion_order = false")
+        self._connection.execute("SET enable_progress_bar = false")
         self._create("subscriptions", self._pool.slice(0, live))
         self._create("events", _events(workload))
         for attribute, column in workload.columns.items():

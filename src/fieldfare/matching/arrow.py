@@ -71,6 +71,8 @@ def _pieces(array: pa.Array, attribute: str) -> list[Piece]:
         return []
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
+    if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
+        array = array.dictionary_decode()  # a null there is a null here
     rows = None
     if array.null_count:
         rows = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))

@@ -111,7 +111,7 @@ class Index:
         found: list[SubscriptionId] = []
         batch = batch_of_rows([event], self.attributes)
         for segment in self._segments:
-            matches = segment.part.match(batch, segment.part.owners, 64)
+            matches = segment.part.match(batch, segment.part.owners, np.int32, 64)
             owners = np.sort(np.concatenate([matches.values, matches.extra_values]))
             found.extend(segment.ids.take(pa.array(owners)).to_pylist())
         return found
@@ -144,11 +144,12 @@ class Index:
 
     def _list_chunk(self, batch: Batch) -> pa.ListArray:
         expected = int(batch.rows * self._matches_per_event * 1.1)
-        found = [segment.part.match(batch, segment.labels, expected) for segment in self._segments]
+        value_type = np.int32 if self._has_string_ids else np.int64
+        found = [segment.part.match(batch, segment.labels, value_type, expected) for segment in self._segments]
         if len(found) == 1 and not found[0].reordered and not len(found[0].extra_events):
             offsets, values = found[0].ends, found[0].values
         else:
-            offsets, values = _put_together(found, batch.rows, self._value_type)
+            offsets, values = _put_together(found, batch.rows, value_type)
         if batch.rows:
             self._matches_per_event = max(1.0, len(values) / batch.rows)
         if len(values) > _OFFSET_MAX:
@@ -163,10 +164,6 @@ class Index:
     @property
     def _has_string_ids(self) -> bool:
         return any(pa.types.is_large_string(segment.ids.type) for segment in self._segments)
-
-    @property
-    def _value_type(self) -> npt.DTypeLike:
-        return np.int32 if self._has_string_ids else np.int64
 
     def updated(self, add: Mapping[SubscriptionId, str] | None = None, remove: Iterable[SubscriptionId] = ()) -> Index:
         """A new index with some subscriptions removed and others added; an id that is both is replaced.

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from numba import njit
 
 from fieldfare.matching.lanes import LANES, count_bits, lowest_bit, meeting, meeting_and_surely
-from fieldfare.matching.tree import CHECKED, DISTINCT
+from fieldfare.matching.tree import CHECKED, COARSE_MAX, COARSE_MIN, COARSE_ORIGIN, DISTINCT, DOUBLED
 
 _ALL, _NONE, _ONE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0), np.uint64(1)
 _PAIR = 2 * LANES  # lows and highs
@@ -18,12 +18,10 @@ SPARE = LANES + _UNROLLED  # places that must be free in an output before a word
 
 
 class Events(NamedTuple):
-    """Where events lie: `attributes` slots for each, low and high ends, exact and coarse (see tree.py)."""
+    """Where events lie: `attributes` slots for each, their low and their high ends."""
 
     low: npt.NDArray[np.int32]
     high: npt.NDArray[np.int32]
-    coarse_low: npt.NDArray[np.int16]
-    coarse_high: npt.NDArray[np.int16]
     attributes: int
 
 
@@ -40,6 +38,13 @@ class Found(NamedTuple):
 @njit(cache=True, nogil=True, inline="always")
 def _first_bits(count):  # type: ignore[no-untyped-def]
     return _ALL if count >= LANES else (_ONE << np.uint64(count)) - _ONE
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _coarse(slot, origin, shift):  # type: ignore[no-untyped-def]
+    moved = np.int64(slot) - origin
+    moved = (moved << 1 if shift == DOUBLED else moved >> shift) - COARSE_ORIGIN
+    return np.int16(min(max(moved, COARSE_MIN), COARSE_MAX))
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -68,9 +73,10 @@ def match_events(tree, events, order, first, stamp, labels, owners, distinct, fo
     """
     node_uses, node_attributes, node_bounds = tree.node_uses, tree.node_attributes, tree.node_bounds
     tile_uses, tile_attributes, tile_bounds = tree.tile_uses, tree.tile_attributes, tree.tile_bounds
+    tile_origins, tile_shifts = tree.tile_origins, tree.tile_shifts
     tile_words, tile_starts, tile_modes = tree.tile_words, tree.tile_starts, tree.tile_modes
     coarse, exact, alive = tree.coarse, tree.exact, tree.alive
-    low, high, coarse_low, coarse_high, attributes = events
+    low, high, attributes = events
     values, ends, seen = found.values, found.ends, found.seen
     checked_events, checked_places = found.checked_events, found.checked_places
     lows, highs = np.empty(attributes, np.int16), np.empty(attributes, np.int16)
@@ -86,7 +92,9 @@ def match_events(tree, events, order, first, stamp, labels, owners, distinct, fo
             tiles = _first_bits(tile_count - node * LANES)
             for use in range(node_uses[node], node_uses[node + 1]):
                 at = row + node_attributes[use]
-                tiles &= meeting(node_bounds, use * _PAIR, coarse_low[at], coarse_high[at])
+                tiles &= meeting(node_bounds, use * _PAIR, low[at], high[at])
+                if tiles == _NONE:
+                    break
             while tiles != _NONE:
                 tile = node * LANES + lowest_bit(tiles)
                 tiles &= tiles - _ONE
@@ -94,9 +102,12 @@ def match_events(tree, events, order, first, stamp, labels, owners, distinct, fo
                 first_word = tile_words[tile]
                 words = _first_bits(tile_words[tile + 1] - first_word)
                 for k in range(uses):
-                    at = row + tile_attributes[first_use + k]
-                    lows[k], highs[k] = coarse_low[at], coarse_high[at]
-                    words &= meeting(tile_bounds, (first_use + k) * _PAIR, lows[k], highs[k])
+                    use = first_use + k
+                    at = row + tile_attributes[use]
+                    lows[k] = highs[k] = _coarse(low[at], tile_origins[use], tile_shifts[use])
+                    if low[at] != high[at]:
+                        highs[k] = _coarse(high[at], tile_origins[use], tile_shifts[use])
+                    words &= meeting(tile_bounds, use * _PAIR, lows[k], highs[k])
                 # First all the comparisons of the tile, then all the writing: a branch on the outcome of each would
                 # make the processor wait for it before it begins the next.
                 hits = 0

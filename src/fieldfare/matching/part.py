@@ -19,7 +19,7 @@ from fieldfare.matching.kernel import SPARE, Events, Found, match_events
 from fieldfare.matching.lanes import LANES
 from fieldfare.matching.lists import empty_values, locality_order
 from fieldfare.matching.residual import Residuals
-from fieldfare.matching.tree import CHECKED, DISTINCT, PLAIN, Column, Tree, build_tree, coarse_slots
+from fieldfare.matching.tree import CHECKED, DISTINCT, PLAIN, Column, Tree, build_tree
 
 _CACHED_BYTES = 1 << 21  # a tree up to about this size stays in a core's cache whatever the order of the events
 
@@ -89,7 +89,7 @@ class Part:
         part.__dict__["_places_by_owner"] = self._places_by_owner
         return part
 
-    def match(self, batch: Batch, labels: npt.NDArray[Any], expected: int) -> Matches:
+    def match(self, batch: Batch, labels: npt.NDArray[Any], value_type: npt.DTypeLike, expected: int) -> Matches:
         """The labels of every owner that an event of the batch satisfies, once; `expected` guesses how many in all."""
         low, high = self._slots(batch)
         ranged = low is not high
@@ -101,15 +101,14 @@ class Part:
         stamps = self.owner_count if distinct or bool((self.tree.tile_modes == DISTINCT).any()) else 0
         checks = bool((self.tree.tile_modes == CHECKED).any())
         found = Found(
-            values=empty_values(expected + SPARE + 1, labels.dtype),
+            values=empty_values(expected + SPARE + 1, value_type),
             ends=np.zeros(batch.rows + 1, np.int64),
             checked_events=np.empty(expected * checks + SPARE + 1, np.int64),
             checked_places=np.empty(expected * checks + SPARE + 1, np.int32),
             seen=np.full(stamps, -1, np.int64),
         )
         turn, checked, stamp = 0, 0, 0
-        coarse = [coarse_slots(slots, self.tree.shifts).reshape(-1) for slots in ((low, high) if ranged else (low,))]
-        events = Events(low.reshape(-1), high.reshape(-1), coarse[0], coarse[-1], low.shape[1])
+        events = Events(low.reshape(-1), high.reshape(-1), low.shape[1])
         while turn < batch.rows:
             turn, checked = match_events(
                 self.tree, events, order, turn, stamp, labels, self.owners, distinct, found, checked

@@ -46,7 +46,7 @@ class Segment:
     def labels(self) -> npt.NDArray[Any]:
         """What lists of matches hold for the box at each place: an integer id, or the number of a string id."""
         if pa.types.is_integer(self.ids.type):
-            return np.asarray(self.ids)[self.part.owners]
+            return _narrowest(np.asarray(self.ids))[self.part.owners]
         return self.part.owners if self.start == 0 else self.part.owners + np.int32(self.start)
 
     @property
@@ -70,6 +70,13 @@ class Segment:
         segment = replace(self, part=self.part.without(positions), live=live)
         segment.__dict__["labels"] = self.labels
         return segment
+
+
+def _narrowest(ids: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Ids as 32-bit integers where they fit: the kernel reads them all over, and widens them as it writes."""
+    small = np.iinfo(np.int32)
+    fits = len(ids) > 0 and small.min <= int(ids.min()) and int(ids.max()) <= small.max
+    return ids.astype(np.int32) if fits else ids
 
 
 def merged(segments: Sequence[Segment]) -> Segment:

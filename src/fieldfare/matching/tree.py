@@ -6,8 +6,8 @@ Boxes are sorted by recursive median cuts (a k-d order), so that neighbours in s
     tile   64 words           the words' hulls are tested the same way
     node   64 tiles           and so are the tiles' hulls
 
-What bounds the speed is the memory that these comparisons read. So they read *coarse* slots of 16 bits, and tell apart
-intervals that surely meet from those that only share a coarse slot at an end; the few of those are compared exactly.
+What bounds the speed is the memory that these comparisons read. So in a tile they read *coarse* slots of 16 bits, and
+tell intervals that surely meet from those that only share a coarse slot at an end; those few are compared exactly.
 A test asks whether two intervals meet, so an event whose attribute is a range costs no more than a point does.
 
 Boxes that constrain the same attributes form a *space* (as in DMM-AR) with tiles of its own; a tile knows only the
@@ -33,30 +33,35 @@ _TINY_ATTRIBUTES_MAX = 16  # a space of less than a word is joined to its neighb
 _JOINED_ATTRIBUTES_MAX = 4  # others up to so many, if that makes at most so many times the tests
 _JOINED_GROWTH_MAX = 1.6
 
-_COARSE_BITS = 16
-_COARSE_ORIGIN = 32_767
-_DOUBLED = -1  # the shift of an axis short enough to have two coarse slots for every slot
+COARSE_ORIGIN = 32_766  # so that coarse slots, and one more on either side, fit 16 bits
+COARSE_MIN, COARSE_MAX = -32_768, 32_767  # below and above every coarse slot
+DOUBLED = -1  # the shift where a tile is so narrow that there are two coarse slots for every slot
 
 Bounds = npt.NDArray[np.int32]
 CoarseBounds = npt.NDArray[np.int16]
 
 
-def coarse_shift(last_slot: int) -> int:
-    """How many low bits of an axis's slots must go."""
-    return max(_DOUBLED, (last_slot + 2).bit_length() - _COARSE_BITS)
+def _coarse_shifts(extents: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """How many low bits of its slots a tile must drop, on each attribute, for slots from 0 to `extent`."""
+    shifts = [
+        DOUBLED if extent < COARSE_ORIGIN else max(0, (extent + 5).bit_length() - 16) for extent in extents.tolist()
+    ]
+    return np.array(shifts, np.int32)
 
 
-def coarse_slots(slots: npt.NDArray[np.int32], shifts: npt.NDArray[np.int32]) -> CoarseBounds:
-    """The slots of events (the last dimension is the attribute) as coarse slots, from -32,767 to 32,766."""
-    return (np.where(shifts == _DOUBLED, slots << 1, slots >> np.maximum(shifts, 0)) - _COARSE_ORIGIN).astype(np.int16)
-
-
-def _coarse_bounds(lows: Bounds, highs: Bounds, shifts: npt.NDArray[np.int32]) -> tuple[CoarseBounds, CoarseBounds]:
+def _coarse_bounds(
+    lows: Bounds, highs: Bounds, origins: npt.NDArray[np.int32], shifts: npt.NDArray[np.int32]
+) -> tuple[CoarseBounds, CoarseBounds]:
     """Bounds as coarse slots; where slots are doubled, moved apart by one, so that an end is never in doubt."""
-    apart = (shifts == _DOUBLED).astype(np.int16)
-    coarse_lows, coarse_highs = coarse_slots(lows, shifts) - apart, coarse_slots(highs, shifts) + apart
-    return np.where(lows > highs, np.int16(32_767), coarse_lows), np.where(
-        lows > highs, np.int16(-32_768), coarse_highs
+    doubled, exist = shifts == DOUBLED, lows <= highs
+
+    def coarse(slots: Bounds) -> Bounds:
+        moved = slots - origins
+        return np.where(doubled, moved << 1, moved >> np.maximum(shifts, 0)) - COARSE_ORIGIN
+
+    return (
+        np.where(exist, coarse(lows) - doubled, COARSE_MAX).astype(np.int16),
+        np.where(exist, coarse(highs) + doubled, COARSE_MIN).astype(np.int16),
     )
 
 
@@ -68,10 +73,12 @@ class Tree(NamedTuple):
 
     node_uses: npt.NDArray[np.int64]  # node i has the uses node_uses[i]:node_uses[i + 1]
     node_attributes: npt.NDArray[np.int32]  # of each use
-    node_bounds: CoarseBounds  # a group for each use: tiles
+    node_bounds: Bounds  # a group for each use: tiles
 
     tile_uses: npt.NDArray[np.int64]  # the same for tiles
     tile_attributes: npt.NDArray[np.int32]
+    tile_origins: npt.NDArray[np.int32]  # coarse slots count from here,
+    tile_shifts: npt.NDArray[np.int32]  # and hold 2**shift slots
     tile_bounds: CoarseBounds  # a group for each use: words
     tile_words: npt.NDArray[np.int64]  # tile i has the words tile_words[i]:tile_words[i + 1]
     tile_starts: npt.NDArray[np.int64]  # where the tile's part of `coarse` and `exact` starts
@@ -79,7 +86,6 @@ class Tree(NamedTuple):
 
     coarse: CoarseBounds  # for each word of a tile, a group for each use: boxes
     exact: Bounds  # the same in exact slots
-    shifts: npt.NDArray[np.int32]  # for each attribute: a coarse slot holds 2**shift slots
     alive: npt.NDArray[np.uint64]  # for each word, a bit for each box that exists and was not removed
 
 
@@ -108,7 +114,7 @@ def build_tree(columns: Sequence[Column], modes: npt.NDArray[np.int8]) -> tuple[
     """
     spaces = _spaces(columns, modes)
     bounds = _space_bounds(spaces, columns, len(modes))
-    builder = _Builder(np.array([coarse_shift(column.last_slot) for column in columns], np.int32))
+    builder = _Builder()
     for space, (lows, highs) in zip(spaces, bounds, strict=True):
         order = kd_order(lows, highs)
         builder.add_space(_Space(space.boxes[order], space.attributes, space.mode), lows[order], highs[order])
@@ -189,11 +195,11 @@ def _space_bounds(
 class _Builder:
     """Collects the tiles of the spaces, then makes the nodes above them."""
 
-    def __init__(self, shifts: npt.NDArray[np.int32]) -> None:
-        self.shifts = shifts  # of each attribute
+    def __init__(self) -> None:
         self.attributes: list[tuple[int, ...]] = []  # of each tile
         self.lows: list[Bounds] = []  # the hull of each tile
         self.highs: list[Bounds] = []
+        self.shifts: list[npt.NDArray[np.int32]] = []
         self.modes: list[int] = []
         self.words: list[int] = []
         self.boxes: list[npt.NDArray[np.int32]] = []  # of each space
@@ -203,23 +209,27 @@ class _Builder:
 
     def add_space(self, space: _Space, lows: Bounds, highs: Bounds) -> None:
         """The tiles of a space, whose boxes are in their final order."""
-        words = -(-len(space.boxes) // LANES)
         word_lows, word_highs = _children(lows, _NOWHERE_LOW), _children(highs, _NOWHERE_HIGH)
-        tile_lows, tile_highs = (
-            _children(word_lows.min(axis=1), _NOWHERE_LOW),
-            _children(word_highs.max(axis=1), _NOWHERE_HIGH),
-        )
-        shifts = self.shifts[list(space.attributes)]
         self.exact.append(_grouped(word_lows, word_highs))
-        self.coarse.append(_grouped(*_coarse_bounds(word_lows, word_highs, shifts)))
-        self.tile_bounds.append(_grouped(*_coarse_bounds(tile_lows, tile_highs, shifts)))
-        self.boxes.append(np.concatenate([space.boxes, np.full(words * LANES - len(space.boxes), -1, np.int32)]))
-        for tile in range(len(tile_lows)):
-            self.attributes.append(space.attributes)
-            self.lows.append(tile_lows[tile].min(axis=0))
-            self.highs.append(tile_highs[tile].max(axis=0))
-            self.modes.append(space.mode)
-            self.words.append(min(LANES, words - tile * LANES))
+        self.boxes.append(np.concatenate([space.boxes, np.full(-len(space.boxes) % LANES, -1, np.int32)]))
+        for start in range(0, len(word_lows), LANES):
+            words = slice(start, start + LANES)
+            self._add_tile(space, word_lows[words], word_highs[words])
+
+    def _add_tile(self, space: _Space, lows: Bounds, highs: Bounds) -> None:
+        """A tile of bounds [word, box, attribute]."""
+        hull_lows, hull_highs = lows.min(axis=1), highs.max(axis=1)
+        origins = hull_lows.min(axis=0)
+        shifts = _coarse_shifts(hull_highs.max(axis=0) - origins)
+        self.coarse.append(_grouped(*_coarse_bounds(lows, highs, origins, shifts)))
+        hulls = _children(hull_lows, _NOWHERE_LOW), _children(hull_highs, _NOWHERE_HIGH)
+        self.tile_bounds.append(_grouped(*_coarse_bounds(*hulls, origins, shifts)))
+        self.attributes.append(space.attributes)
+        self.lows.append(origins)
+        self.highs.append(hull_highs.max(axis=0))
+        self.shifts.append(shifts)
+        self.modes.append(space.mode)
+        self.words.append(len(lows))
 
     def tree(self, last_slots: list[int]) -> tuple[Tree, npt.NDArray[np.int32]]:
         """The tree, and the number of the box at each place."""
@@ -232,21 +242,22 @@ class _Builder:
             node_bounds=node_bounds,
             tile_uses=_starts(uses),
             tile_attributes=np.array([number for attributes in self.attributes for number in attributes], np.int32),
+            tile_origins=np.concatenate([*self.lows, np.empty(0, np.int32)]),
+            tile_shifts=np.concatenate([*self.shifts, np.empty(0, np.int32)]),
             tile_bounds=np.concatenate([*self.tile_bounds, np.empty(0, np.int16)]),
             tile_words=_starts(self.words),
             tile_starts=_starts([use * words * 2 * LANES for use, words in zip(uses, self.words, strict=True)]),
             tile_modes=np.array(self.modes, np.int8),
             coarse=np.concatenate([*self.coarse, np.empty(0, np.int16)]),
             exact=np.concatenate([*self.exact, np.empty(0, np.int32)]),
-            shifts=self.shifts,
             alive=np.packbits(boxes[:-LANES] >= 0, bitorder="little").view(np.uint64),
         )
         return tree, boxes
 
-    def _nodes(self, last_slots: list[int]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], CoarseBounds]:
+    def _nodes(self, last_slots: list[int]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], Bounds]:
         uses: list[int] = []
         attributes: list[int] = []
-        bounds: list[CoarseBounds] = []
+        bounds: list[Bounds] = []
         for start in range(0, len(self.words), LANES):
             tiles = range(start, min(start + LANES, len(self.words)))
             used = sorted({attribute for tile in tiles for attribute in self.attributes[tile]})
@@ -258,9 +269,8 @@ class _Builder:
                 lows[lane, at], highs[lane, at] = self.lows[tile], self.highs[tile]
             uses.append(len(used))
             attributes.extend(used)
-            filled = _children(lows, _NOWHERE_LOW), _children(highs, _NOWHERE_HIGH)
-            bounds.append(_grouped(*_coarse_bounds(*filled, self.shifts[used])))
-        flat = np.concatenate([*bounds, np.empty(0, np.int16)])
+            bounds.append(_grouped(_children(lows, _NOWHERE_LOW), _children(highs, _NOWHERE_HIGH)))
+        flat = np.concatenate([*bounds, np.empty(0, np.int32)])
         return _starts(uses), np.array(attributes, np.int32), flat
 
 
