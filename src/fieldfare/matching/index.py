@@ -30,6 +30,7 @@ from fieldfare.matching.snapshot import load_segments, save_segments
 from fieldfare.model import SubscriptionId
 
 _CHUNK_ROWS = 65_536
+_SINGLE_EXPECTED = 1_024  # matches of one event that are met without a second attempt
 _MERGE_RATIO = 4  # a segment is merged into the one before it unless that one is so many times larger
 _OFFSET_MAX = np.iinfo(np.int32).max
 
@@ -111,7 +112,7 @@ class Index:
         found: list[SubscriptionId] = []
         batch = batch_of_rows([event], self.attributes)
         for segment in self._segments:
-            matches = segment.part.match(batch, segment.part.owners, np.int32, 64)
+            matches = segment.part.match(batch, segment.part.owners, np.int32, _SINGLE_EXPECTED)
             owners = np.sort(np.concatenate([matches.values, matches.extra_values]))
             found.extend(segment.ids.take(pa.array(owners)).to_pylist())
         return found

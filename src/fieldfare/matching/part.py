@@ -71,6 +71,10 @@ class Part:
         return sum(array.nbytes for array in self.tree) + self.owners.nbytes + sum(axis.nbytes for axis in self.axes)
 
     @cached_property
+    def _modes(self) -> frozenset[int]:
+        return frozenset(self.tree.tile_modes.tolist())
+
+    @cached_property
     def _places_by_owner(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
         places = np.flatnonzero(self._exists()).astype(np.int32)
         order = np.argsort(self.owners[places], kind="stable")
@@ -98,8 +102,8 @@ class Part:
         reordered = self.tree.coarse.nbytes > _CACHED_BYTES
         if reordered:
             order = locality_order(low, [axis.last_slot for axis in self.axes])
-        stamps = self.owner_count if distinct or bool((self.tree.tile_modes == DISTINCT).any()) else 0
-        checks = bool((self.tree.tile_modes == CHECKED).any())
+        stamps = self.owner_count if distinct or DISTINCT in self._modes else 0
+        checks = CHECKED in self._modes
         found = Found(
             values=empty_values(expected + SPARE + 1, value_type),
             ends=np.zeros(batch.rows + 1, np.int64),
