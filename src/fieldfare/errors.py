@@ -33,6 +33,8 @@ class ConditionError(FieldfareError):
         super().__init__(reason)
 
     def __str__(self) -> str:
+        if not self.condition.strip():
+            return self.reason
         if self.position is None:
             return f"{self.reason}, in: {_excerpt(self.condition, 0)[0]}"
         text, column = _excerpt(self.condition, self.position)

@@ -25,6 +25,7 @@ from fieldfare.errors import (
         ("", None),
         ("  \n", None),
         ("price <", 6),
+        ("price < < 10", 8),
         ("price < 10 AND", 11),
         ("price < 10 20", 11),
         ("price < 10 banana", 11),

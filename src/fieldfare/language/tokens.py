@@ -24,6 +24,7 @@ _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
 _PREFIXES = (TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE)
 _SYMBOLS = {"(", ")", ",", ".", ";", "=", "==", "!=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "!"}
+_COMPARISONS = {"=", "==", "!=", "<>", "<", "<=", ">", ">=", "<=>"}
 _SYMBOL_NOUNS = {
     "::": "a cast",
     "[": "an element of an array or map",
@@ -118,6 +119,9 @@ def _refuse_statements(tokens: list[Token], text: str) -> None:
             raise ConditionSyntaxError("a condition is one expression, without a semicolon", text, token.start)
         if following is None:
             continue
+        if _is_comparison(token) and _is_comparison(following):
+            reason = f"something is missing between {token.text!r} and {following.text!r}"
+            raise ConditionSyntaxError(reason, text, following.start)
         if token.token_type is TokenType.COMMA and following.token_type in _CLOSING:
             raise ConditionSyntaxError("something is missing after ','", text, token.start)
         if token.token_type is TokenType.L_PAREN and following.text.upper() in ("SELECT", "WITH", "VALUES", "FROM"):
@@ -129,6 +133,10 @@ def _refuse_statements(tokens: list[Token], text: str) -> None:
 def _is_symbol(token: Token) -> bool:
     first = token.text[:1]
     return token.token_type not in _WORD_TOKENS and not (first.isalnum() or first == "_")
+
+
+def _is_comparison(token: Token) -> bool:
+    return _is_symbol(token) and token.text in _COMPARISONS
 
 
 def _is_function(token: Token) -> bool:
