@@ -21,11 +21,12 @@ from fieldfare.language.limits import Limits
 from fieldfare.language.literals import LiteralRangeError, MalformedLiteralError, read_literal
 from fieldfare.language.normal_form import normal_form
 from fieldfare.language.parse import parse
-from fieldfare.language.shapes import Shape, Shapes, hint, is_small, matcher, scan
+from fieldfare.language.shapes import Shape, Shapes, finer_hint, hint, is_small, matcher, scan
 from fieldfare.model import Condition, Literal, Section
 
 _TYPES = {section.name.lower(): section for section in (Section.BOOLEAN, Section.NUMBER, Section.STRING, Section.TIME)}
 _COLUMN_ROWS_MIN = 8  # fewer conditions of a shape are compiled faster singly
+_HINTS_MAX = 65_536
 _DEFAULTS = Limits()
 
 
@@ -88,23 +89,29 @@ class _Group:
 def _grouped(conditions: Sequence[object], limits: Limits) -> tuple[Iterable[_Group], list[int]]:
     """The conditions by their shape, and those that have none."""
     groups: dict[Shape, _Group] = {}
-    hinted: dict[bytes, _Group] = {}
+    hinted: dict[bytes | str, _Group] = {}
+    ambiguous: set[bytes | str] = set()
     rest: list[int] = []
     for index, text in enumerate(conditions):
         if not isinstance(text, str) or len(text) > limits.characters_max:
             rest.append(index)
             continue
-        key = hint(text)
+        key: bytes | str = hint(text)
+        if key in ambiguous and len(hinted) < _HINTS_MAX:
+            key = finer_hint(text)
         group = hinted.get(key)
-        found = group.match(text) if group is not None else None
-        if group is not None and found is not None:
-            group.members.append(index)
-            group.literals.extend(found.groups())
-            continue
+        if group is not None:
+            found = group.match(text)
+            if found is not None:
+                group.members.append(index)
+                group.literals.extend(found.groups())
+                continue
         scanned = scan(text)
         if scanned is None:
             rest.append(index)
             continue
+        if group is not None and group.shape != scanned[0]:
+            ambiguous.add(key)
         group = hinted[key] = groups.setdefault(scanned[0], _Group(scanned[0]))
         group.members.append(index)
         group.literals.extend(scanned[1])

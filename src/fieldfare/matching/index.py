@@ -34,13 +34,15 @@ _SINGLE_EXPECTED = 1_024  # matches of one event that are met without a second a
 _MERGE_RATIO = 4  # a segment is merged into the one before it unless that one is so many times larger
 _OFFSET_MAX = np.iinfo(np.int32).max
 
+Subscriptions = Mapping[str, str] | Mapping[int, str] | Mapping[SubscriptionId, str]  # id -> condition
+
 
 class Index:
     """An immutable set of subscriptions that finds, for any event, those whose condition it satisfies."""
 
     __slots__ = ("_matches_per_event", "_segments")
 
-    def __init__(self, subscriptions: Mapping[SubscriptionId, str] | None = None) -> None:
+    def __init__(self, subscriptions: Subscriptions | None = None) -> None:
         given = subscriptions or {}
         self._segments = _segments_of(ids_of(given), compiled(list(given.values()), list(given)))
         self._matches_per_event = 4.0
@@ -166,7 +168,7 @@ class Index:
     def _has_string_ids(self) -> bool:
         return any(pa.types.is_large_string(segment.ids.type) for segment in self._segments)
 
-    def updated(self, add: Mapping[SubscriptionId, str] | None = None, remove: Iterable[SubscriptionId] = ()) -> Index:
+    def updated(self, add: Subscriptions | None = None, remove: Iterable[SubscriptionId] = ()) -> Index:
         """A new index with some subscriptions removed and others added; an id that is both is replaced.
 
         Either all of it happens or, where an id or a condition is wrong, an error is raised and nothing does.
