@@ -181,7 +181,7 @@ def test_invalid_ids(subscription_id: Any) -> None:
 
 def test_integers_and_strings_do_not_mix_as_ids() -> None:
     with pytest.raises(InvalidIdError):
-        Index({"a": "x = 1", 2: "x = 2"})  # type: ignore[dict-item,unused-ignore]
+        Index({"a": "x = 1", 2: "x = 2"})  # type: ignore[arg-type]
 
 
 def test_invalid_ids_in_a_table() -> None:
