@@ -25,6 +25,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         pytest.skip(JAVA_MISSING)
     from pyspark.sql import SparkSession  # the other tests run without Spark installed
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # otherwise the first python3 on the PATH
     folder = tmp_path_factory.mktemp("spark")
     session = (
         SparkSession.builder.master("local[2,4]")  # a failed task is tried up to 4 times, as on a cluster
@@ -36,7 +37,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.extraJavaOptions", f"-Duser.timezone=UTC -Dderby.system.home={folder}")
-        .config("spark.pyspark.python", sys.executable)
         .config("spark.log.level", "ERROR")
         .getOrCreate()
     )

@@ -15,6 +15,7 @@ def test_the_library() -> None:
 def test_an_index() -> None:
     assert sorted(name for name in vars(fieldfare.Index) if not name.startswith("_")) == [
         "attributes",
+        "check_schema",
         "compacted",
         "from_boxes",
         "from_table",

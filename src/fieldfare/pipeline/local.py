@@ -25,6 +25,7 @@ _JAVA_MISSING = (
 def local_spark(name: str, log: Path) -> Iterator[SparkSession]:
     """A Spark session on all cores, stopped at the end. What Spark has to say goes to `log`."""
     _require_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise the first python3 on the PATH, without us
     with tempfile.TemporaryDirectory(prefix="fieldfare-spark-", ignore_cleanup_errors=True) as scratch:
         builder = SparkSession.builder.appName(name).master("local[*,4]")  # 4: a failed task is tried again
         for key, value in _settings(scratch).items():
@@ -45,7 +46,6 @@ def _settings(scratch: str) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.local.dir": scratch,
-        "spark.pyspark.python": sys.executable,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
