@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -174,9 +175,10 @@ def _verify(spark: SparkSession, matches: pa.Table, city: pa.Table, options: Dem
 def _show_the_way(options: DemoOptions, console: Console) -> None:
     """Say where the output is, and what to try next."""
     console.print(f"The matches are in [bold]{options.matches_folder}[/] (Parquet). Next, try:")
-    for command in (
-        f"fieldfare match {options.subscriptions_file} {options.events_folder} -o matches.jsonl",
-        "fieldfare explain \"latitude BETWEEN 52.4 AND 52.5 AND NOT kind IN ('flow', 'roadworks')\"",
-        "fieldfare bench engine --workload bluedove",
+    command = "fieldfare" if shutil.which("fieldfare") else sys.argv[0]  # in a virtual environment that is not active
+    for arguments in (
+        f"match {options.subscriptions_file} {options.events_folder} -o matches.jsonl",
+        "explain \"latitude BETWEEN 52.4 AND 52.5 AND NOT kind IN ('flow', 'roadworks')\"",
+        "bench engine --workload bluedove",
     ):
-        console.print(f"  {command}", style="cyan", highlight=False, soft_wrap=True)
+        console.print(f"  {command} {arguments}", style="cyan", highlight=False, soft_wrap=True)
