@@ -18,7 +18,6 @@ def test_an_index() -> None:
         "check_schema",
         "compacted",
         "from_boxes",
-        "from_table",
         "ids",
         "load",
         "match",

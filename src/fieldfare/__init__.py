@@ -34,6 +34,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "pipeline":
+        return importlib.import_module("fieldfare.pipeline")  # which says what to install where Spark is missing
     if name not in _HOMES:
         raise AttributeError(f"module 'fieldfare' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)

@@ -181,19 +181,19 @@ def test_invalid_ids(subscription_id: Any) -> None:
 
 def test_integers_and_strings_do_not_mix_as_ids() -> None:
     with pytest.raises(InvalidIdError):
-        Index({"a": "x = 1", 2: "x = 2"})  # type: ignore[arg-type]
+        Index({"a": "x = 1", 2: "x = 2"})
 
 
 def test_invalid_ids_in_a_table() -> None:
     with pytest.raises(InvalidIdError):
-        Index.from_table(pa.table({"subscription_id": ["a", None], "condition": ["x = 1", "x = 2"]}))
+        Index(pa.table({"subscription_id": ["a", None], "condition": ["x = 1", "x = 2"]}))
     with pytest.raises(InvalidIdError):
-        Index.from_table(pa.table({"subscription_id": [1.5, 2.5], "condition": ["x = 1", "x = 2"]}))
+        Index(pa.table({"subscription_id": [1.5, 2.5], "condition": ["x = 1", "x = 2"]}))
 
 
 def test_duplicate_ids() -> None:
     with pytest.raises(DuplicateIdError) as caught:
-        Index.from_table(pa.table({"subscription_id": [7, 8, 7], "condition": ["x = 1", "x = 2", "x = 3"]}))
+        Index(pa.table({"subscription_id": [7, 8, 7], "condition": ["x = 1", "x = 2", "x = 3"]}))
     assert caught.value.subscription_id == 7
     with pytest.raises(DuplicateIdError):
         Index({"a": "x = 1"}).updated(add={"a": "x = 2"})

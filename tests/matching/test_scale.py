@@ -140,6 +140,18 @@ def test_overlapping_boxes_are_listed_once_at_any_size() -> None:
     assert [sorted(ids) for ids in index.match_rows(events).to_pylist()] == answer
 
 
+@pytest.mark.parametrize("count", [1, 64, 65, 5_000])
+def test_conditions_without_attributes(count: int) -> None:
+    index = fieldfare.Index(dict.fromkeys(range(count), "TRUE"))
+    assert index.match({}) == list(range(count))
+    assert found(index, pa.table({"x": [1, 2]})) == [list(range(count))] * 2
+    grown = index.updated(add={count: "x = 1", count + 1: "TRUE"}, remove=[0])
+    assert [sorted(ids) for ids in grown.match_rows([{}, {"x": 1}]).to_pylist()] == [
+        [*range(1, count), count + 1],
+        list(range(1, count + 2)),
+    ]
+
+
 def test_kd_order_is_a_permutation() -> None:
     rng = np.random.default_rng(14)
     lows = rng.integers(0, 50, (1_000, 3), dtype=np.int32)

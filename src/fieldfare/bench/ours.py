@@ -56,7 +56,7 @@ def conditions_per_second(workload: Workload) -> float | None:
 
 def _index(workload: Workload) -> Index:
     if workload.conditions is not None:
-        return Index.from_table(workload.conditions)
+        return Index(workload.conditions)
     bounds = {
         name: (column.low, column.high) for name, column in workload.columns.items() if isinstance(column, Ranges)
     }

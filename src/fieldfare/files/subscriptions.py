@@ -54,9 +54,9 @@ def read_index(path: Path, quarantine: Quarantine) -> Index:
             quarantine.add(row.bad(str(error)))
     sound = list(rows.values())
     try:
-        return Index.from_table(_table(sound))
+        return Index(_table(sound))
     except ConditionError:
-        return Index.from_table(_table(_compilable(sound, quarantine)))
+        return Index(_table(_compilable(sound, quarantine)))
 
 
 def _check(row: _Row) -> None:

@@ -42,19 +42,11 @@ class Index:
 
     __slots__ = ("_matches_per_event", "_segments")
 
-    def __init__(self, subscriptions: Subscriptions | None = None) -> None:
-        given = subscriptions or {}
-        self._segments = _segments_of(ids_of(given), compiled(list(given.values()), list(given)))
+    def __init__(self, subscriptions: Subscriptions | pa.Table | pa.RecordBatch | None = None) -> None:
+        """Take conditions by id, or an Arrow table with the columns `subscription_id` and `condition`."""
+        ids, conditions = _given({} if subscriptions is None else subscriptions)
+        self._segments = _segments_of(ids, _compiled(conditions, ids))
         self._matches_per_event = 4.0
-
-    @classmethod
-    def from_table(cls, subscriptions: pa.Table | pa.RecordBatch) -> Index:
-        """An index of a table with the columns `subscription_id` and `condition`."""
-        for name in ("subscription_id", "condition"):
-            if name not in subscriptions.schema.names:
-                raise SubscriptionError(f"the subscriptions have no column {name!r}, only {subscriptions.schema.names}")
-        ids = ids_of(subscriptions.column("subscription_id"))
-        return cls._of(_segments_of(ids, compiled(subscriptions.column("condition").to_pylist(), ids)))
 
     @classmethod
     def from_boxes(cls, subscription_ids: Iterable[SubscriptionId], bounds: Mapping[str, tuple[Any, Any]]) -> Index:
@@ -168,21 +160,25 @@ class Index:
     def _has_string_ids(self) -> bool:
         return any(pa.types.is_large_string(segment.ids.type) for segment in self._segments)
 
-    def updated(self, add: Subscriptions | None = None, remove: Iterable[SubscriptionId] = ()) -> Index:
+    def updated(
+        self,
+        add: Subscriptions | pa.Table | pa.RecordBatch | None = None,
+        remove: Iterable[SubscriptionId] = (),
+    ) -> Index:
         """A new index with some subscriptions removed and others added; an id that is both is replaced.
 
         Either all of it happens or, where an id or a condition is wrong, an error is raised and nothing does.
         """
         segments = _without(self._segments, list(remove))
-        if add:
-            ids = ids_of(add)
-            for subscription_id in add:
+        ids, conditions = _given({} if add is None else add)
+        if len(ids):
+            for subscription_id in ids.to_pylist():
                 if any(segment.position(subscription_id) is not None for segment in segments):
                     raise DuplicateIdError(subscription_id)
             if segments and segments[0].ids.type != ids.type:
                 raise InvalidIdError(f"the index has ids of type {segments[0].ids.type}, not {ids.type}")
             start = sum(len(segment.ids) for segment in segments)
-            segments += (Segment.build(ids, compiled(list(add.values()), list(add)), start),)
+            segments += (Segment.build(ids, _compiled(conditions, ids), start),)
         while len(segments) > 1 and segments[-1].live_count * _MERGE_RATIO > segments[-2].live_count:
             segments = (*segments[:-2], merged(segments[-2:]))
         return self._of(tuple(segment for segment in segments if segment.live_count))
@@ -196,12 +192,26 @@ def _segments_of(ids: pa.Array, table: BoxTable) -> tuple[Segment, ...]:
     return (Segment.build(ids, table, 0),) if len(ids) else ()
 
 
-def compiled(conditions: Sequence[str], ids: Sequence[SubscriptionId] | pa.Array) -> BoxTable:
+def _given(subscriptions: Subscriptions | pa.Table | pa.RecordBatch) -> tuple[pa.Array, Sequence[str]]:
+    """The ids, checked, and the conditions, not yet."""
+    if isinstance(subscriptions, Mapping):
+        return ids_of(subscriptions), list(subscriptions.values())
+    if not isinstance(subscriptions, pa.Table | pa.RecordBatch):
+        kind = type(subscriptions).__name__
+        raise SubscriptionError(f"subscriptions are a dict of conditions by id, or an Arrow table, not a {kind}")
+    for name in ("subscription_id", "condition"):
+        if subscriptions.schema.names.count(name) != 1:
+            raise SubscriptionError(
+                f"the subscriptions need one column {name!r}; they have {subscriptions.schema.names}"
+            )
+    return ids_of(subscriptions.column("subscription_id")), subscriptions.column("condition").to_pylist()
+
+
+def _compiled(conditions: Sequence[str], ids: pa.Array) -> BoxTable:
     """The boxes of conditions; the first that cannot be compiled is raised, with the id of its subscription."""
     result = compile_many(conditions)
     for number, error in result.errors:
-        shown = ids[number].as_py() if isinstance(ids, pa.Array) else ids[number]
-        error.add_note(f"in subscription {shown!r}")
+        error.add_note(f"in subscription {ids[number].as_py()!r}")
         raise error
     return result.table
 

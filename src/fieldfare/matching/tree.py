@@ -278,7 +278,7 @@ def _children(bounds: Bounds, nowhere: int) -> Bounds:
     """Rows of bounds as [parent, child, attribute], the last parent filled up with lanes that hold nothing."""
     missing = -len(bounds) % LANES
     filled = np.concatenate([bounds, np.full((missing, bounds.shape[1]), nowhere, np.int32)])
-    return filled.reshape(-1, LANES, bounds.shape[1])
+    return filled.reshape(len(filled) // LANES, LANES, bounds.shape[1])
 
 
 def _grouped(lows: npt.NDArray[Any], highs: npt.NDArray[Any]) -> npt.NDArray[Any]:

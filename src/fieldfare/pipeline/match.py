@@ -44,7 +44,7 @@ def match(events: DataFrame, subscriptions: DataFrame, *, snapshots: str | Path 
     schema = _result_schema(events, id_type)
     table = subscriptions.select("subscription_id", "condition").toArrow()
     arrow_schema = events.sparkSession.createDataFrame([], events.schema).toArrow().schema
-    index = Index.from_table(table)
+    index = Index(table)
     check_types(table, arrow_schema)
     index.check_schema(arrow_schema)  # and leaves compiled kernels in their cache on disk, where workers find them
     folder = Path(snapshots or _process_folder().name) / f"index-{uuid.uuid4().hex}"
