@@ -141,6 +141,14 @@ def test_bad_parquet_subscriptions_name_their_row(tmp_path: Path, out: Path) -> 
     assert [row["row"] for row in quarantined(out)] == [2, 3]
 
 
+def test_a_file_without_any_subscription_is_an_error(tmp_path: Path, out: Path) -> None:
+    events = tmp_path / "events.jsonl"
+    events.write_text('{"id": 1, "price": 5}\n')
+    with pytest.raises(InputError, match="it has no condition"):
+        match_files(MatchOptions(events, events, out), lambda *_: None)
+    assert list(tmp_path.iterdir()) == [events]
+
+
 def test_bad_events_are_quarantined_and_the_rest_goes_on(tmp_path: Path, out: Path) -> None:
     events = tmp_path / "e.jsonl"
     lines = [

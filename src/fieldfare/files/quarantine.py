@@ -37,6 +37,7 @@ class Quarantine:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rows = 0
+        self.first: BadRow | None = None
         self._file = AtomicFile(path)
         self._stream: BinaryIO | None = None
 
@@ -46,6 +47,7 @@ class Quarantine:
             self._stream = self._file.open()
         self._stream.write(msgspec.json.encode(row) + b"\n")
         self.rows += 1
+        self.first = self.first or row
 
     def __enter__(self) -> Self:
         return self

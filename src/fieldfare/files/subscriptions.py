@@ -54,9 +54,12 @@ def read_index(path: Path, quarantine: Quarantine) -> Index:
             quarantine.add(row.bad(str(error)))
     sound = list(rows.values())
     try:
-        return Index(_table(sound))
+        index = Index(_table(sound))
     except ConditionError:
-        return Index(_table(_compilable(sound, quarantine)))
+        index = Index(_table(_compilable(sound, quarantine)))
+    if quarantine.first and not len(index):
+        raise InputError(f"{path}: none of its rows is a subscription; of the first: {quarantine.first.reason}")
+    return index
 
 
 def _check(row: _Row) -> None:
