@@ -50,7 +50,7 @@ class Cuts:
 class AxisColumn:
     """The intervals on one attribute, for the boxes that constrain it."""
 
-    boxes: npt.NDArray[np.int32]  # ascending; a box stands at most once
+    boxes: npt.NDArray[np.int32]  # a box stands at most once
     low: Cuts
     high: Cuts
 
@@ -95,6 +95,8 @@ class BoxTable:
     @staticmethod
     def concatenated(parts: Sequence[BoxTable]) -> BoxTable:
         """All the parts' boxes, one after the other, each with the owner it has."""
+        if len(parts) == 1:
+            return parts[0]
         starts = np.cumsum([0, *(len(part) for part in parts)])
         columns: dict[str, list[AxisColumn]] = {}
         tests: dict[int, tuple[Test, ...]] = {}

@@ -114,6 +114,7 @@ class _Columns:
     rows: int
     literals: Sequence[Sequence[str]]
     aside: Mask = field(init=False)  # the rows to be compiled singly
+    same_cuts: dict[Cut, CutColumn] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.aside = np.zeros(self.rows, np.bool_)
@@ -252,10 +253,13 @@ class _Columns:
         return Piece(self._cut(interval.low), self._cut(interval.high))
 
     def _cut(self, cut: Cut) -> CutColumn:
-        section, value = cut
-        single = np.empty(1, np.float64 if section is Section.NUMBER else object)
-        single[0] = value
-        return CutColumn(section, np.broadcast_to(single, self.rows))
+        """The same cut in every row."""
+        if cut not in self.same_cuts:
+            section, value = cut
+            single = np.empty(1, np.float64 if section is Section.NUMBER else object)
+            single[0] = value
+            self.same_cuts[cut] = CutColumn(section, np.broadcast_to(single, self.rows))
+        return self.same_cuts[cut]
 
     def _any(self, alternatives: list[Sets]) -> Sets:
         """The union on one attribute; rows in which two pieces touch are set aside, for they become one."""
