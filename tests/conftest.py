@@ -9,9 +9,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# A machine's run must not depend on luck: new examples are for people to find.
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI") == "true":
+    settings.load_profile("ci")
 
 JAVA_MISSING = "Spark needs Java 17 or later: install a JRE (Debian, Ubuntu: apt install openjdk-17-jre-headless)"
 

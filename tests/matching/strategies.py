@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -121,6 +122,8 @@ def named(build: Callable[[], st.SearchStrategy[T]]) -> Callable[[], st.SearchSt
 
 
 ABSENT = object()
+_TIME = re.compile(r"(TIMESTAMP|DATE) '")
+_TEXT = re.compile(r"(?<!TIMESTAMP )(?<!DATE )'[^']*'(?=[,)])")
 
 
 def names(kind: Kind) -> st.SearchStrategy[str]:
@@ -252,8 +255,14 @@ def typed_table(rng: random.Random, rows: int) -> pa.Table:
 
 @named
 def spark_conditions() -> st.SearchStrategy[str]:
-    """Conditions that Spark accepts on these columns, with Spark's own escapes."""
-    options = [leaves(kind) for kind in TYPED]
+    """Conditions that Spark accepts on these columns, with Spark's own escapes.
+
+    In a list with both times and strings Spark compares as times, as we do, but without ANSI mode as text.
+    """
+    options = [
+        leaves(kind).filter(lambda text: not (" IN (" in text and _TIME.search(text) and _TEXT.search(text)))
+        for kind in TYPED
+    ]
     return combined(
         st.sampled_from([*options, *options, arithmetic(COUNT), arithmetic(RATE)]).flatmap(lambda leaf: leaf)
     )

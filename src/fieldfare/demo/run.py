@@ -175,7 +175,8 @@ def _verify(spark: SparkSession, matches: pa.Table, city: pa.Table, options: Dem
 def _show_the_way(options: DemoOptions, console: Console) -> None:
     """Say where the output is, and what to try next."""
     console.print(f"The matches are in [bold]{options.matches_folder}[/] (Parquet). Next, try:")
-    command = "fieldfare" if shutil.which("fieldfare") else sys.argv[0]  # in a virtual environment that is not active
+    inactive = not shutil.which("fieldfare")  # in a virtual environment that is not active
+    command = Path(sys.executable).with_name("fieldfare") if inactive else "fieldfare"
     for arguments in (
         f"match {options.subscriptions_file} {options.events_folder} -o matches.jsonl",
         "explain \"latitude BETWEEN 52.4 AND 52.5 AND NOT kind IN ('flow', 'roadworks')\"",
