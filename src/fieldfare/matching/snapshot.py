@@ -10,7 +10,6 @@ The folder is written under another name and renamed when complete, so it is the
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -60,6 +59,7 @@ class _Segment(msgspec.Struct, frozen=True):
 
 class _Manifest(msgspec.Struct, frozen=True):
     format: int
+    ids_checksum: int
     segments: list[_Segment]
 
 
@@ -67,25 +67,31 @@ def save_segments(segments: tuple[Segment, ...], folder: Path) -> None:
     """Write a snapshot. `folder` must not exist, or be empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise SnapshotError(f"{folder} is there already: save to a folder that does not exist or is empty")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        with (unfinished / _ARRAYS).open("wb") as file:
-            described = [_write_segment(file, segment) for segment in segments]
-            _sync(file)
-        with (unfinished / _IDS).open("wb") as file:
-            _write_ids(file, segments)
-            _sync(file)
-        with (unfinished / _MANIFEST).open("wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(_Manifest(FORMAT, described))))
-            _sync(file)
-        unfinished.chmod(0o755)
-        unfinished.rename(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
+            unfinished = Path(scratch) / "snapshot"
+            unfinished.mkdir()
+            _write(segments, unfinished)
+            unfinished.rename(folder)
         _sync_folder(folder.parent)
     except OSError as error:
         raise SnapshotError(f"the index could not be saved to {folder}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _write(segments: tuple[Segment, ...], folder: Path) -> None:
+    with (folder / _ARRAYS).open("wb") as file:
+        described = [_write_segment(file, segment) for segment in segments]
+        _sync(file)
+    ids = _encoded_ids(segments)
+    with (folder / _IDS).open("wb") as file:
+        file.write(ids)
+        _sync(file)
+    with (folder / _MANIFEST).open("wb") as file:
+        manifest = _Manifest(FORMAT, zlib.crc32(ids), described)
+        file.write(msgspec.json.format(msgspec.json.encode(manifest)))
+        _sync(file)
+    _sync_folder(folder)
 
 
 def _sync(file: Any) -> None:
@@ -137,12 +143,14 @@ def _write_array(file: Any, array: npt.NDArray[Any]) -> _Array:
     return _Array(array.dtype.str, offset, array.nbytes, zlib.crc32(data))
 
 
-def _write_ids(file: Any, segments: tuple[Segment, ...]) -> None:
+def _encoded_ids(segments: tuple[Segment, ...]) -> pa.Buffer:
     ids = [segment.ids for segment in segments]
     schema = pa.schema([("id", ids[0].type if ids else pa.int64())])
-    with pa.ipc.new_file(file, schema) as writer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as writer:
         for array in ids:
             writer.write_batch(pa.record_batch([array], schema))
+    return sink.getvalue()
 
 
 def load_segments(folder: Path, *, verify: bool) -> tuple[Segment, ...]:
@@ -151,7 +159,10 @@ def load_segments(folder: Path, *, verify: bool) -> tuple[Segment, ...]:
     try:
         size = (folder / _ARRAYS).stat().st_size
         data = np.memmap(folder / _ARRAYS, np.uint8, "c").view(np.ndarray) if size else np.empty(0, np.uint8)
-        reader = pa.ipc.open_file(pa.memory_map(str(folder / _IDS)))
+        mapped_ids = pa.memory_map(str(folder / _IDS))
+        if verify and zlib.crc32(mapped_ids.read_buffer()) != manifest.ids_checksum:
+            raise SnapshotError(f"{folder} is damaged: {_IDS} is not what was saved")
+        reader = pa.ipc.open_file(mapped_ids)
         ids = [reader.get_batch(number).column(0) for number in range(reader.num_record_batches)]
     except (OSError, pa.ArrowInvalid) as error:
         raise SnapshotError(f"{folder} is not a whole snapshot: {error}") from error
