@@ -22,7 +22,7 @@ from fieldfare.matching.slots import Grid, TextCuts, grid_of, number_slots, sort
 from fieldfare.model import EXACT_INTEGER_MAX, INT64_MAX, INT64_MIN, Section
 
 Slots = npt.NDArray[np.int32]
-NULL_SLOT, NAN_SLOT = 0, 1
+NULL_SLOT = 0
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,6 @@ from fieldfare.matching.kd import kd_order
 from fieldfare.matching.lanes import LANES
 
 PLAIN, DISTINCT, CHECKED = 0, 1, 2  # how a tile's matches are emitted
-TILE_BOXES = LANES * LANES
 _NOWHERE_LOW, _NOWHERE_HIGH = np.iinfo(np.int32).max, -1  # bounds of a lane that holds nothing
 _TINY_ATTRIBUTES_MAX = 16  # a space of less than a word is joined to its neighbour up to so many attributes
 _JOINED_ATTRIBUTES_MAX = 4  # others up to so many, if that makes at most so many times the tests
