@@ -8,6 +8,7 @@ log-structured merge tree, so a subscription is rebuilt a logarithmic number of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,6 @@ Subscriptions = Mapping[str, str] | Mapping[int, str] | Mapping[SubscriptionId, 
 
 class Index:
     """An immutable set of subscriptions that finds, for any event, those whose condition it satisfies."""
-
-    __slots__ = ("_matches_per_event", "_segments")
 
     def __init__(self, subscriptions: Subscriptions | pa.Table | pa.RecordBatch | None = None) -> None:
         """Take conditions by id, or an Arrow table with the columns `subscription_id` and `condition`."""
@@ -151,12 +150,15 @@ class Index:
             raise SubscriptionError("more than 2**31 - 1 matches do not fit one array: match fewer events at a time")
         flat = pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
         if self._has_string_ids:
-            flat = pa.DictionaryArray.from_arrays(
-                flat, pa.concat_arrays([segment.ids for segment in self._segments]), safe=False
-            )
+            flat = pa.DictionaryArray.from_arrays(flat, self._dictionary, safe=False)
         return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), flat)
 
-    @property
+    @cached_property
+    def _dictionary(self) -> pa.Array:
+        """The ids of all segments, the removed ones too: what string labels count in."""
+        return pa.concat_arrays([segment.ids for segment in self._segments])
+
+    @cached_property
     def _has_string_ids(self) -> bool:
         return any(pa.types.is_large_string(segment.ids.type) for segment in self._segments)
 
