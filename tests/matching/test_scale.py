@@ -152,6 +152,24 @@ def test_conditions_without_attributes(count: int) -> None:
     ]
 
 
+def test_a_segment_that_is_all_removed_takes_no_other_along() -> None:
+    first, second, third = ([f"{name}{n}" for n in range(count)] for name, count in (("a", 100), ("b", 20), ("c", 4)))
+    index = fieldfare.Index(dict.fromkeys(first, "TRUE"))
+    index = index.updated(add=dict.fromkeys(second, "TRUE")).updated(add=dict.fromkeys(third, "TRUE"))
+    left = index.updated(remove=first)
+    assert len(left._segments) == 2  # or this does not test what it says
+    assert left.match({}) == second + third
+    assert found(left, pa.table({"x": [1]})) == [sorted(second + third)]
+
+
+@pytest.mark.parametrize("count", [3, 200])
+def test_bounds_may_be_strings(count: int) -> None:
+    lows = [f"{number:03}" for number in range(count)]
+    index = fieldfare.Index.from_boxes(range(count), {"name": (lows, [low + "5" for low in lows])})
+    assert index.match({"name": "0012"}) == [1]
+    assert index.match({"name": "0015"}) == []
+
+
 def test_kd_order_is_a_permutation() -> None:
     rng = np.random.default_rng(14)
     lows = rng.integers(0, 50, (1_000, 3), dtype=np.int32)

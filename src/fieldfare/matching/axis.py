@@ -164,6 +164,7 @@ class Axis:
             self.booleans,
             self.numbers,
             self.grid.before,
+            *(() if self.integers is None else (self.integers,)),
             self.times,
             self.strings.offsets,
             self.strings.data,

@@ -97,9 +97,10 @@ def _of_arrow(attribute: str, array: pa.Array | pa.ChunkedArray) -> npt.NDArray[
                 column[rows] = numbers.tolist()
             else:
                 column[rows] = numbers
-        elif texts is not None and piece.low.codes is None:
+        elif texts is not None:
+            codes = range(len(texts)) if piece.low.codes is None else piece.low.codes.tolist()
             column = np.full(batch.rows, None, object)
-            column[rows] = [texts[i] for i in range(len(texts))]
+            column[rows] = [texts[code] for code in codes]
         else:
             raise SubscriptionError(f"bounds of {attribute!r} must be numbers or strings, not {array.type}")
     return column

@@ -7,6 +7,7 @@ log-structured merge tree, so a subscription is rebuilt a logarithmic number of 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -84,11 +85,9 @@ class Index:
     @property
     def ids(self) -> pa.Array:
         """The ids of the subscriptions, in the order they were given."""
-        return (
-            pa.concat_arrays([segment.live_ids for segment in self._segments])
-            if self._segments
-            else pa.array([], pa.int64())
-        )
+        if not self._segments:
+            return pa.array([], pa.int64())
+        return pa.concat_arrays([segment.live_ids for segment in self._segments])
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -132,8 +131,7 @@ class Index:
         chunks = [self._list_chunk(batch) for batch in batches]
         if len(chunks) == 1:
             return chunks[0]
-        if sum(len(chunk.values) for chunk in chunks) > _OFFSET_MAX:
-            raise SubscriptionError("more than 2**31 - 1 matches do not fit one array: match fewer events at a time")
+        _require_room(sum(len(chunk.values) for chunk in chunks))
         return pa.concat_arrays(chunks) if chunks else self._list_chunk(Batch(0, {}))
 
     def _list_chunk(self, batch: Batch) -> pa.ListArray:
@@ -143,11 +141,10 @@ class Index:
         if len(found) == 1 and not found[0].reordered and not len(found[0].extra_events):
             offsets, values = found[0].ends, found[0].values
         else:
-            offsets, values = _put_together(found, batch.rows, value_type)
+            offsets, values = _put_together(found, self._label_starts, batch.rows, value_type)
         if batch.rows:
             self._matches_per_event = max(1.0, len(values) / batch.rows)
-        if len(values) > _OFFSET_MAX:
-            raise SubscriptionError("more than 2**31 - 1 matches do not fit one array: match fewer events at a time")
+        _require_room(len(values))
         flat = pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
         if self._has_string_ids:
             flat = pa.DictionaryArray.from_arrays(flat, self._dictionary, safe=False)
@@ -157,6 +154,12 @@ class Index:
     def _dictionary(self) -> pa.Array:
         """The ids of all segments, the removed ones too: what string labels count in."""
         return pa.concat_arrays([segment.ids for segment in self._segments])
+
+    @cached_property
+    def _label_starts(self) -> list[int]:
+        """Where each segment's ids start in the dictionary; integer ids are labels themselves, and start at 0."""
+        lengths = [len(segment.ids) * self._has_string_ids for segment in self._segments]
+        return [0, *itertools.accumulate(lengths)][:-1]
 
     @cached_property
     def _has_string_ids(self) -> bool:
@@ -179,8 +182,7 @@ class Index:
                     raise DuplicateIdError(subscription_id)
             if segments and segments[0].ids.type != ids.type:
                 raise InvalidIdError(f"the index has ids of type {segments[0].ids.type}, not {ids.type}")
-            start = sum(len(segment.ids) for segment in segments)
-            segments += (Segment.build(ids, _compiled(conditions, ids), start),)
+            segments += (Segment.build(ids, _compiled(conditions, ids)),)
         while len(segments) > 1 and segments[-1].live_count * _MERGE_RATIO > segments[-2].live_count:
             segments = (*segments[:-2], merged(segments[-2:]))
         return self._of(tuple(segment for segment in segments if segment.live_count))
@@ -190,8 +192,13 @@ class Index:
         return self if len(self._segments) <= 1 else self._of((merged(self._segments),))
 
 
+def _require_room(matches: int) -> None:
+    if matches > _OFFSET_MAX:
+        raise SubscriptionError("more than 2**31 - 1 matches do not fit one array: match fewer events at a time")
+
+
 def _segments_of(ids: pa.Array, table: BoxTable) -> tuple[Segment, ...]:
-    return (Segment.build(ids, table, 0),) if len(ids) else ()
+    return (Segment.build(ids, table),) if len(ids) else ()
 
 
 def _given(subscriptions: Subscriptions | pa.Table | pa.RecordBatch) -> tuple[pa.Array, Sequence[str]]:
@@ -235,7 +242,7 @@ def _without(segments: tuple[Segment, ...], removed: Sequence[SubscriptionId]) -
 
 
 def _put_together(
-    found: Sequence[Matches], rows: int, value_type: npt.DTypeLike
+    found: Sequence[Matches], starts: Sequence[int], rows: int, value_type: npt.DTypeLike
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
     """The lists of several segments as one list for each event, in the order of the events."""
     counts = np.zeros(rows, np.int64)
@@ -245,7 +252,7 @@ def _put_together(
     offsets = np.concatenate([[0], np.cumsum(counts)])
     values = empty_values(int(offsets[-1]), value_type)
     places = offsets[:-1].copy()
-    for matches in found:
-        copy_lists(matches.order, matches.ends, matches.values, places, values)
-        copy_single(matches.extra_events, matches.extra_values, places, values)
+    for matches, start in zip(found, starts, strict=True):
+        copy_lists(matches.order, matches.ends, matches.values, start, places, values)
+        copy_single(matches.extra_events, matches.extra_values, start, places, values)
     return offsets, values

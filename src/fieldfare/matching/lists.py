@@ -49,19 +49,19 @@ def _order_by_key(slots, attributes, scales, order):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True)
-def copy_lists(order, ends, values, places, out):  # type: ignore[no-untyped-def]
-    """Copy the list of each event to where it belongs; places[event] moves on by the length of the list."""
+def copy_lists(order, ends, values, start, places, out):  # type: ignore[no-untyped-def]
+    """Copy the list of each event to where it belongs, its values counted from `start`; places[event] moves on."""
     for turn in range(len(order)):
         at = np.uint64(places[order[turn]])
         for k in range(np.uint64(ends[turn]), np.uint64(ends[turn + 1])):
-            out[at] = values[k]
+            out[at] = values[k] + start
             at += np.uint64(1)
         places[order[turn]] = at
 
 
 @njit(cache=True, nogil=True)
-def copy_single(events, values, places, out):  # type: ignore[no-untyped-def]
+def copy_single(events, values, start, places, out):  # type: ignore[no-untyped-def]
     """Copy single matches to the lists of their events."""
     for k in range(len(events)):
-        out[places[events[k]]] = values[k]
+        out[places[events[k]]] = values[k] + start
         places[events[k]] += 1

@@ -69,7 +69,8 @@ class Part:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
-        return sum(array.nbytes for array in self.tree) + self.owners.nbytes + sum(axis.nbytes for axis in self.axes)
+        tree = sum(array.nbytes for array in self.tree)
+        return tree + self.owners.nbytes + self.residuals.nbytes + sum(axis.nbytes for axis in self.axes)
 
     @cached_property
     def _modes(self) -> frozenset[int]:
@@ -77,11 +78,12 @@ class Part:
 
     @cached_property
     def _places_by_owner(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        places = np.flatnonzero(self._exists()).astype(np.int32)
+        places = np.flatnonzero(self.alive()).astype(np.int32)
         order = np.argsort(self.owners[places], kind="stable")
         return places[order], np.searchsorted(self.owners[places][order], np.arange(self.owner_count + 1))
 
-    def _exists(self) -> npt.NDArray[np.bool_]:
+    def alive(self) -> npt.NDArray[np.bool_]:
+        """Whether there is a box at each place that was not removed."""
         return np.unpackbits(self.tree.alive.view(np.uint8), bitorder="little").astype(np.bool_)
 
     def without(self, removed: npt.NDArray[np.int64]) -> Part:

@@ -23,14 +23,13 @@ class Segment:
 
     part: Part
     ids: pa.Array  # int64 or large_string; subscription i of the part has id i
-    start: int  # how many ids stand in the segments before this one
     live: npt.NDArray[np.bool_]
     lookup: IdLookup = field(repr=False)
 
     @staticmethod
-    def build(ids: pa.Array, table: BoxTable, start: int) -> Segment:
+    def build(ids: pa.Array, table: BoxTable) -> Segment:
         """A segment of new subscriptions."""
-        return Segment(Part.build(table, len(ids)), ids, start, np.ones(len(ids), np.bool_), IdLookup(ids))
+        return Segment(Part.build(table, len(ids)), ids, np.ones(len(ids), np.bool_), IdLookup(ids))
 
     @cached_property
     def live_count(self) -> int:
@@ -47,7 +46,7 @@ class Segment:
         """What lists of matches hold for the box at each place: an integer id, or the number of a string id."""
         if pa.types.is_integer(self.ids.type):
             return _narrowest(np.asarray(self.ids))[self.part.owners]
-        return self.part.owners if self.start == 0 else self.part.owners + np.int32(self.start)
+        return self.part.owners
 
     @property
     def nbytes(self) -> int:
@@ -88,4 +87,4 @@ def merged(segments: Sequence[Segment]) -> Segment:
         tables.append(replace(table, owners=numbers[table.owners].astype(np.int32)))
         owner_start += segment.live_count
     ids = pa.concat_arrays([segment.live_ids for segment in segments])
-    return Segment.build(ids, BoxTable.concatenated(tables), segments[0].start)
+    return Segment.build(ids, BoxTable.concatenated(tables))

@@ -51,7 +51,6 @@ class _Axis(msgspec.Struct, frozen=True):
 
 class _Segment(msgspec.Struct, frozen=True):
     axes: list[_Axis]
-    start: int
     owner_count: int
     several: bool
     arrays: dict[str, _Array]
@@ -114,7 +113,7 @@ def _write_segment(file: Any, segment: Segment) -> _Segment:
         for name, axis in zip(part.attributes, part.axes, strict=True)
     ]
     arrays = {name: _write_array(file, array) for name, array in _arrays(segment)}
-    return _Segment(axes, segment.start, part.owner_count, part.several, arrays)
+    return _Segment(axes, part.owner_count, part.several, arrays)
 
 
 def _arrays(segment: Segment) -> Iterator[tuple[str, npt.NDArray[Any]]]:
@@ -215,7 +214,7 @@ def _segment(described: _Segment, arrays: Mapping[str, npt.NDArray[Any]], ids: p
         several=described.several,
         residuals=Residuals.decoded(arrays["residuals"].tobytes()),
     )
-    return Segment(part, ids, described.start, arrays["live"], IdLookup(ids))
+    return Segment(part, ids, arrays["live"], IdLookup(ids))
 
 
 def _axis(number: int, described: _Axis, arrays: Mapping[str, npt.NDArray[Any]]) -> Axis:

@@ -14,7 +14,7 @@ from fieldfare.matching.tree import PLAIN, Tree
 def boxes_of_part(part: Part) -> BoxTable:
     """The live boxes of a part. The exact inverse of building, but for the order of the boxes."""
     tree = part.tree
-    alive = np.unpackbits(tree.alive.view(np.uint8), bitorder="little").astype(np.bool_)
+    alive = part.alive()
     places = np.flatnonzero(alive)
     number_of = np.cumsum(alive) - 1
     found: dict[int, list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]]] = {}
