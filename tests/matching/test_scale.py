@@ -91,6 +91,23 @@ def test_ranges_equal_brute_force() -> None:
     assert found(index_of(lows, highs), table) == [np.flatnonzero(mask).tolist() for mask in holds]
 
 
+def test_ranges_in_a_table_longer_than_a_chunk() -> None:
+    starts = np.arange(70_000.0)
+    ranges = pa.StructArray.from_arrays([pa.array(starts), pa.array(starts + 1)], ["low", "high"])
+    index = fieldfare.Index({"early": "x BETWEEN 3 AND 4", "late": "x = 69000"})
+    matched = index.match_table(pa.table({"x": ranges})).to_pylist()
+    assert {row: ids for row, ids in enumerate(matched) if ids} == {
+        **dict.fromkeys((2, 3, 4), ["early"]),
+        **dict.fromkeys((68_999, 69_000), ["late"]),
+    }
+
+
+def test_ranges_of_dictionary_encoded_strings() -> None:
+    ends = [pa.array(values).dictionary_encode() for values in (["a", "c"], ["b", "d"])]
+    table = pa.table({"x": pa.StructArray.from_arrays(ends, ["low", "high"])})
+    assert found(fieldfare.Index({"s": "x >= 'b' AND x < 'c'"}), table) == [["s"], []]
+
+
 def test_updates_and_snapshots_keep_the_answer(tmp_path: Path) -> None:
     lows, highs = boxes(20_000, 3, 60.0, seed=8)
     values = events_near(lows, highs, 100, seed=9)

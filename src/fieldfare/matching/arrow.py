@@ -88,12 +88,14 @@ def _range_pieces(array: pa.StructArray, rows: npt.NDArray[np.int64] | None, att
         raise EventError(
             attribute, f"a column of type {array.type} cannot be matched; a range is a struct of low and high"
         )
-    ends = [array.field("low"), array.field("high")]
-    if array.offset or any(end.null_count for end in ends) or ends[0].type != ends[1].type:
+    columns = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
+    ends = [columns["low"], columns["high"]]
+    simple = ends[0].type == ends[1].type and not pa.types.is_dictionary(ends[0].type)
+    if not simple or any(end.null_count for end in ends):
         batch = batch_of_rows([{attribute: Range(**row)} for row in array.to_pylist()], [attribute])
         return [_moved(piece, rows) for piece in batch.columns[attribute]]
     (section, low), (_, high) = (_column(end, attribute) for end in ends)
-    if not bool(pc.all(pc.less_equal(*ends)).as_py() in (True, None)):
+    if pc.any(pc.invert(pc.less_equal(*ends))).as_py():
         raise EventError(attribute, "a range is empty: its low end exceeds its high end")
     return [Piece(section, rows, low, high)]
 
