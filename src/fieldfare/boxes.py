@@ -38,6 +38,10 @@ class Cuts:
         values[:] = [cut[1] for cut in cuts]
         return Cuts(sections, values)
 
+    def take(self, positions: npt.NDArray[Any]) -> Cuts:
+        """Some of the cuts."""
+        return Cuts(self.sections[positions], self.values[positions])
+
     @staticmethod
     def concatenated(parts: Sequence[Cuts]) -> Cuts:
         """All the parts' cuts, one after the other."""
@@ -66,6 +70,19 @@ class BoxTable:
 
     def __len__(self) -> int:
         return len(self.owners)
+
+    def take(self, boxes: npt.NDArray[Any]) -> BoxTable:
+        """Some of the boxes, each at most once, numbered by their place in `boxes`; owners keep their numbers."""
+        places = np.full(len(self), -1, np.int32)
+        places[boxes] = np.arange(len(boxes), dtype=np.int32)
+        axes = {}
+        for attribute, column in self.axes.items():
+            chosen = np.flatnonzero(places[column.boxes] >= 0)
+            if len(chosen):
+                moved = places[column.boxes[chosen]]
+                axes[attribute] = AxisColumn(moved, column.low.take(chosen), column.high.take(chosen))
+        tests = {int(places[box]): tests for box, tests in self.tests.items() if places[box] >= 0}
+        return BoxTable(self.owners[boxes], axes, self.overlapping[boxes], tests)
 
     @staticmethod
     def from_conditions(conditions: Sequence[Condition], owners: Sequence[int]) -> BoxTable:

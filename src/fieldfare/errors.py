@@ -9,9 +9,15 @@ FieldfareError
 ├── SubscriptionError            a set of subscriptions is not sound
 │   ├── InvalidIdError           an id is null, or is neither a string nor a 64-bit integer
 │   ├── DuplicateIdError         an id stands twice
-│   └── UnknownIdError           an id to remove is not there
+│   └── UnknownIdError           an id that was asked for, or is to be removed, is not there
 ├── EventError                   an event, or a column of events, cannot be read; carries the attribute
+├── LayoutError                  a division of subscriptions among matchers is not sound
+├── StoreError                   a subscription store cannot be used; says what to do
+│   ├── StoreUnavailableError    it is locked, full or cannot be reached now: the same may work later
+│   └── HistoryError             it does not know a version, not yet or not any more
 ├── SnapshotError                a saved index is missing, damaged or of another version
+├── OutputError                  the pipeline's output cannot be written, or belongs to another pipeline
+├── PipelineError                the streaming pipeline cannot begin, or cannot go on
 ├── InputError                   a file given to a command cannot be used
 └── MissingDependencyError       an optional part is not installed; says what to install
 """
@@ -80,11 +86,11 @@ class DuplicateIdError(SubscriptionError):
 
 
 class UnknownIdError(SubscriptionError):
-    """A subscription id to be removed is not in the index."""
+    """A subscription id that was asked for, or is to be removed, is not there."""
 
     def __init__(self, subscription_id: object) -> None:
         self.subscription_id = subscription_id
-        super().__init__(f"there is no subscription {subscription_id!r} to remove")
+        super().__init__(f"there is no subscription {subscription_id!r}")
 
     def __reduce__(self) -> tuple[type[UnknownIdError], tuple[object]]:
         return type(self), (self.subscription_id,)
@@ -102,12 +108,40 @@ class EventError(FieldfareError):
         return type(self), (self.attribute, self.reason)
 
 
+class LayoutError(FieldfareError):
+    """A division of subscriptions among matchers is not sound, or a change of it is not possible."""
+
+
+class StoreError(FieldfareError):
+    """A subscription store cannot be used: it is damaged, of another version, or no store at all."""
+
+
+class StoreUnavailableError(StoreError):
+    """A store is locked, out of space or cannot be reached now.
+
+    A change that raised this was not acknowledged. Where the connection broke at its very end it may yet have
+    happened; trying it again shows.
+    """
+
+
+class HistoryError(StoreError):
+    """A version is later than the store's own, or its history has been forgotten."""
+
+
 class SnapshotError(FieldfareError):
     """A saved index is missing, damaged or of another version."""
 
 
+class OutputError(FieldfareError):
+    """The pipeline's output cannot be written, is damaged, or belongs to another pipeline."""
+
+
 class InputError(FieldfareError):
     """A file given to a command cannot be used."""
+
+
+class PipelineError(FieldfareError):
+    """The streaming pipeline cannot begin, or cannot go on."""
 
 
 class MissingDependencyError(FieldfareError):

@@ -61,14 +61,14 @@ class DemoOptions:
 
 def run(options: DemoOptions, console: Console) -> None:
     """Run the demo from start to end."""
-    from fieldfare.pipeline.local import local_spark  # Spark is optional, and slow to import
+    from fieldfare.pipeline.session import spark_session  # Spark is optional, and slow to import
 
     console.rule("[bold]Fieldfare: traffic in an invented city")
     city = _write_city(options)
     console.print(f"{options.drivers:,} drivers have said in SQL what they want to hear of. The first of them:")
     console.print(f"  {city['condition'][0]}", style="cyan", highlight=False, soft_wrap=True)
     console.print("Starting Spark on this machine ...")
-    with local_spark("fieldfare-demo", options.folder / "spark.log") as spark:
+    with spark_session("fieldfare-demo", options.folder / "spark.log") as spark:
         _stream(spark, options, console)
         matches = ds.dataset(options.matches_folder, format="parquet").to_table()
         _tell(matches, city, console)

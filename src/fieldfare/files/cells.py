@@ -22,6 +22,11 @@ _WORDS: dict[str, bool | float] = {
 _DIGITS_MAX = 400  # no number of interest has more
 
 
+def is_integer(cell: str) -> bool:
+    """The cell is an integer, written as Python writes it."""
+    return len(cell) <= _DIGITS_MAX and _integer.fullmatch(cell) is not None
+
+
 @lru_cache(maxsize=65536)  # cells repeat: names, kinds, small numbers
 def cell_value(cell: str) -> bool | int | float | str | datetime.date | datetime.datetime:
     """What a CSV cell says: an integer, a float, true or false, an ISO date or timestamp; else it is a string."""

@@ -1,4 +1,4 @@
-"""Subscriptions from files: columns `subscription_id` (or `id`) and `condition`.
+"""Subscriptions from files: columns `subscription_id` (or `id`) and `condition`; a store also reads `TERM_COLUMNS`.
 
 Ids are integers if all of them are, else strings. Of two rows with one id the first stands.
 """
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fieldfare.errors import ConditionError, InputError
-from fieldfare.files.cells import cell_value
+from fieldfare.files.cells import is_integer
 from fieldfare.files.formats import Format, format_of, input_parts, reading
 from fieldfare.files.lines import Line, RowError, csv_header, text_lines
 from fieldfare.files.quarantine import BadRow, Quarantine, excerpt
@@ -23,10 +23,11 @@ from fieldfare.matching.index import Index
 from fieldfare.model import INT64_MAX, INT64_MIN
 
 ID_COLUMNS = ("subscription_id", "id")
+TERM_COLUMNS = ("tenant", "topic", "lifetime_seconds")
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class SubscriptionRow:
     """A subscription as it stands in a file, not yet checked."""
 
     path: Path
@@ -34,19 +35,21 @@ class _Row:
     subscription_id: Any
     condition: Any
     source: object
+    terms: tuple[Any, ...] = ()  # the values of TERM_COLUMNS, if there are any
     error: RowError | None = None  # it cannot even be read
 
     def bad(self, reason: str) -> BadRow:
+        """The row as quarantine keeps it."""
         unit = "row" if format_of(self.path) is Format.PARQUET else "line"
         return BadRow(str(self.path), reason, excerpt(self.source), **{unit: self.number})
 
 
 def read_index(path: Path, quarantine: Quarantine) -> Index:
     """Build an index of the subscriptions in a file; bad rows go to quarantine."""
-    rows: dict[str, _Row] = {}  # by the id's text, so that 1 and "1" are one id
-    for row in _rows(path):
+    rows: dict[str, SubscriptionRow] = {}  # by the id's text, so that 1 and "1" are one id
+    for row in subscription_rows(path):
         try:
-            _check(row)
+            check_row(row)
             first = rows.setdefault(str(row.subscription_id), row)
             if first is not row:
                 raise RowError(f"the id {row.subscription_id!r} stands twice; it was first given at {first.number}")
@@ -62,7 +65,8 @@ def read_index(path: Path, quarantine: Quarantine) -> Index:
     return index
 
 
-def _check(row: _Row) -> None:
+def check_row(row: SubscriptionRow) -> None:
+    """Raise a RowError if a row has no id or no condition, or they are of the wrong type."""
     if row.error:
         raise row.error
     identifier = row.subscription_id
@@ -76,7 +80,7 @@ def _check(row: _Row) -> None:
         raise RowError("it has no condition" if row.condition is None else "the condition is not a string")
 
 
-def _compilable(rows: Sequence[_Row], quarantine: Quarantine) -> list[_Row]:
+def _compilable(rows: Sequence[SubscriptionRow], quarantine: Quarantine) -> list[SubscriptionRow]:
     """The rows whose condition compiles."""
     errors = dict(compile_many([row.condition for row in rows]).errors)
     for number, error in errors.items():
@@ -84,7 +88,7 @@ def _compilable(rows: Sequence[_Row], quarantine: Quarantine) -> list[_Row]:
     return [row for number, row in enumerate(rows) if number not in errors]
 
 
-def _table(rows: Sequence[_Row]) -> pa.Table:
+def _table(rows: Sequence[SubscriptionRow]) -> pa.Table:
     ids = [row.subscription_id for row in rows]
     if not all(isinstance(identifier, int) for identifier in ids):
         ids = [str(identifier) for identifier in ids]
@@ -97,7 +101,8 @@ def _table(rows: Sequence[_Row]) -> pa.Table:
     )
 
 
-def _rows(path: Path) -> Iterator[_Row]:
+def subscription_rows(path: Path) -> Iterator[SubscriptionRow]:
+    """The rows of a file, or of a folder of Parquet files."""
     for part in input_parts(path):
         with reading(part):
             if format_of(part) is Format.PARQUET:
@@ -106,7 +111,7 @@ def _rows(path: Path) -> Iterator[_Row]:
                 yield from _text_rows(part)
 
 
-def _text_rows(path: Path) -> Iterator[_Row]:
+def _text_rows(path: Path) -> Iterator[SubscriptionRow]:
     is_csv = format_of(path) is Format.CSV
     if is_csv:
         _id_column(path, csv_header(path))
@@ -115,24 +120,29 @@ def _text_rows(path: Path) -> Iterator[_Row]:
             yield _text_row(path, line, is_csv=is_csv)
 
 
-def _text_row(path: Path, line: Line, *, is_csv: bool) -> _Row:
+def _text_row(path: Path, line: Line, *, is_csv: bool) -> SubscriptionRow:
     if isinstance(line.values, RowError):
-        return _Row(path, line.number, None, None, line.source, line.values)
+        return SubscriptionRow(path, line.number, None, None, line.source, error=line.values)
     identifier = next((line.values[name] for name in ID_COLUMNS if line.values.get(name) is not None), None)
-    if is_csv and identifier and isinstance(cell_value(identifier), int):
+    if is_csv and identifier and is_integer(identifier):
         identifier = int(identifier)
-    return _Row(path, line.number, identifier, line.values.get("condition"), line.source)
+    terms = () if line.values.keys().isdisjoint(TERM_COLUMNS) else tuple(map(line.values.get, TERM_COLUMNS))
+    return SubscriptionRow(path, line.number, identifier, line.values.get("condition"), line.source, terms)
 
 
-def _parquet_rows(path: Path) -> Iterator[_Row]:
+def _parquet_rows(path: Path) -> Iterator[SubscriptionRow]:
     with pq.ParquetFile(path) as file:
-        columns = [_id_column(path, file.schema_arrow.names), "condition"]
+        names = file.schema_arrow.names
+        term_names = TERM_COLUMNS if set(TERM_COLUMNS) & set(names) else ()
+        columns = [_id_column(path, names), "condition", *term_names]
         number = 0
-        for batch in file.iter_batches(columns=columns):
-            ids, conditions = (batch.column(name).to_pylist() for name in columns)
-            for identifier, condition in zip(ids, conditions, strict=True):
+        for batch in file.iter_batches(columns=[name for name in columns if name in names]):
+            nulls = [None] * batch.num_rows
+            values = [batch.column(name).to_pylist() if name in names else nulls for name in columns]
+            for identifier, condition, *terms in zip(*values, strict=True):
                 number += 1
-                yield _Row(path, number, identifier, condition, f"{identifier},{condition}")
+                source = f"{identifier},{condition}"
+                yield SubscriptionRow(path, number, identifier, condition, source, tuple(terms))
 
 
 def _id_column(path: Path, names: Sequence[str]) -> str:

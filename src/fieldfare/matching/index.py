@@ -58,6 +58,16 @@ class Index:
         return cls._of(_segments_of(ids, box_table(len(ids), bounds)))
 
     @classmethod
+    def of_compiled(cls, subscription_ids: Iterable[SubscriptionId], boxes: BoxTable) -> Index:
+        """An index of boxes as conditions compile to them; owner i of a box is the i-th subscription."""
+        return cls._of(_segments_of(ids_of(subscription_ids), boxes))
+
+    @classmethod
+    def joined(cls, indexes: Iterable[Index]) -> Index:
+        """One index of the subscriptions of several that have none in common. Nothing is copied."""
+        return cls._of(tuple(segment for index in indexes for segment in index._segments))
+
+    @classmethod
     def load(cls, folder: str | Path, *, verify: bool = True) -> Index:
         """Map a saved index into memory; processes that map the same folder share one copy."""
         return cls._of(load_segments(Path(folder), verify=verify))
@@ -187,6 +197,18 @@ class Index:
             segments = (*segments[:-2], merged(segments[-2:]))
         return self._of(tuple(segment for segment in segments if segment.live_count))
 
+    def without(self, removed: npt.NDArray[np.bool_]) -> Index:
+        """A new index without the subscriptions that a mask over `ids` names. Cheap, and all at once."""
+        if len(removed) != len(self):
+            raise SubscriptionError(f"a mask over {len(self)} subscriptions is needed, not over {len(removed)}")
+        segments, start = [], 0
+        for segment in self._segments:
+            gone = np.zeros(len(segment.ids), np.bool_)
+            gone[segment.live] = removed[start : start + segment.live_count]
+            segments.append(segment.without(gone) if gone.any() else segment)
+            start += segment.live_count
+        return self._of(tuple(segment for segment in segments if segment.live_count))
+
     def compacted(self) -> Index:
         """The same index in one segment, which matches fastest."""
         return self if len(self._segments) <= 1 else self._of((merged(self._segments),))
@@ -226,18 +248,18 @@ def _compiled(conditions: Sequence[str], ids: pa.Array) -> BoxTable:
 
 
 def _without(segments: tuple[Segment, ...], removed: Sequence[SubscriptionId]) -> tuple[Segment, ...]:
-    positions: list[list[int]] = [[] for _ in segments]
+    gone = [np.zeros(len(segment.ids), np.bool_) for segment in segments]
     for subscription_id in dict.fromkeys(removed):
         for number, segment in enumerate(segments):
             position = segment.position(subscription_id)
             if position is not None:
-                positions[number].append(position)
+                gone[number][position] = True
                 break
         else:
             raise UnknownIdError(subscription_id)
     return tuple(
-        segment.without(np.array(gone, np.int64)) if gone else segment
-        for segment, gone in zip(segments, positions, strict=True)
+        segment.without(removed) if removed.any() else segment
+        for segment, removed in zip(segments, gone, strict=True)
     )
 
 

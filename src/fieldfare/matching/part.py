@@ -76,25 +76,15 @@ class Part:
     def _modes(self) -> frozenset[int]:
         return frozenset(self.tree.tile_modes.tolist())
 
-    @cached_property
-    def _places_by_owner(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        places = np.flatnonzero(self.alive()).astype(np.int32)
-        order = np.argsort(self.owners[places], kind="stable")
-        return places[order], np.searchsorted(self.owners[places][order], np.arange(self.owner_count + 1))
-
     def alive(self) -> npt.NDArray[np.bool_]:
         """Whether there is a box at each place that was not removed."""
         return np.unpackbits(self.tree.alive.view(np.uint8), bitorder="little").astype(np.bool_)
 
-    def without(self, removed: npt.NDArray[np.int64]) -> Part:
+    def without(self, removed: npt.NDArray[np.bool_]) -> Part:
         """The same part without the boxes of some owners."""
-        sorted_places, starts = self._places_by_owner
-        places = np.concatenate([sorted_places[starts[owner] : starts[owner + 1]] for owner in removed.tolist()])
-        alive = self.tree.alive.copy()
-        np.bitwise_and.at(alive, places // LANES, ~(np.uint64(1) << (places % LANES).astype(np.uint64)))
-        part = replace(self, tree=self.tree._replace(alive=alive))
-        part.__dict__["_places_by_owner"] = self._places_by_owner
-        return part
+        owners = self.owners[: LANES * len(self.tree.alive)]  # the places after them are padding
+        gone = np.packbits(removed[owners], bitorder="little").view(np.uint64)
+        return replace(self, tree=self.tree._replace(alive=self.tree.alive & ~gone))
 
     def match(self, batch: Batch, labels: npt.NDArray[Any], value_type: npt.DTypeLike, expected: int) -> Matches:
         """The labels of every owner that an event of the batch satisfies, once; `expected` guesses how many in all."""

@@ -62,11 +62,9 @@ class Segment:
         position = self.lookup.position(subscription_id)  # type: ignore[arg-type]
         return position if position is not None and self.live[position] else None
 
-    def without(self, positions: npt.NDArray[np.int64]) -> Segment:
+    def without(self, removed: npt.NDArray[np.bool_]) -> Segment:
         """The same segment without some subscriptions."""
-        live = self.live.copy()
-        live[positions] = False
-        segment = replace(self, part=self.part.without(positions), live=live)
+        segment = replace(self, part=self.part.without(removed), live=self.live & ~removed)
         segment.__dict__["labels"] = self.labels
         return segment
 

@@ -1,4 +1,4 @@
-"""Spark on this machine, for demos and trials: all cores, quiet, and with its log in a file."""
+"""Spark sessions: on this machine, all cores, quiet, with the log in a file; or on a cluster, as that is set up."""
 
 from __future__ import annotations
 
@@ -22,13 +22,21 @@ _JAVA_MISSING = (
 
 
 @contextmanager
-def local_spark(name: str, log: Path) -> Iterator[SparkSession]:
-    """A Spark session on all cores, stopped at the end. What Spark has to say goes to `log`."""
+def spark_session(name: str, log: Path, master: str | None = None) -> Iterator[SparkSession]:
+    """A Spark session, stopped at the end. What Spark has to say goes to `log`.
+
+    Without a master it runs on all cores of this machine, unless spark-submit has started this program: then that says.
+    """
     _require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise the first python3 on the PATH, without us
     with tempfile.TemporaryDirectory(prefix="fieldfare-spark-", ignore_cleanup_errors=True) as scratch:
-        builder = SparkSession.builder.appName(name).master("local[*,4]")  # 4: a failed task is tried again
-        for key, value in _settings(scratch).items():
+        builder = SparkSession.builder.appName(name)
+        if master is not None:
+            builder = builder.master(master)
+        elif _SUBMITTED not in os.environ:
+            builder = builder.master("local[*,4]")  # 4: a failed task is tried again
+        is_local = (master or "local").startswith("local") and _SUBMITTED not in os.environ
+        for key, value in {**_SETTINGS, **(_local_settings(scratch) if is_local else {})}.items():
             builder = builder.config(key, value)
         with _stderr_to(log):
             try:
@@ -41,16 +49,21 @@ def local_spark(name: str, log: Path) -> Iterator[SparkSession]:
             spark.stop()
 
 
-def _settings(scratch: str) -> dict[str, str]:
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set by spark-submit
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def _local_settings(scratch: str) -> dict[str, str]:
     return {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.local.dir": scratch,
-        "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
     }
 
 

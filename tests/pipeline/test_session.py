@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from fieldfare.errors import MissingDependencyError
-from fieldfare.pipeline.local import local_spark
+from fieldfare.pipeline.session import spark_session
 
 
 def test_without_java_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(MissingDependencyError, match="openjdk-17"), local_spark("test", tmp_path / "spark.log"):
+    with pytest.raises(MissingDependencyError, match="openjdk-17"), spark_session("test", tmp_path / "spark.log"):
         pass
 
 

@@ -1,0 +1,1 @@
+"""The groups of commands: each parses its arguments, calls one function and shows what it returns."""

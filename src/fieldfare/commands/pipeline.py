@@ -1,0 +1,123 @@
+"""`fieldfare pipeline`: run the streaming pipeline, and show how it goes."""
+
+from __future__ import annotations
+
+import json
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from fieldfare.pipeline.run import Pipeline
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+
+
+@app.callback()
+def _pipeline() -> None:
+    pass  # makes `run` a subcommand, even while it is the only one
+
+
+@app.command()
+def run(
+    *,
+    events: Annotated[Path, typer.Option(help="Folder of Parquet or JSON lines files, which may grow.")],
+    output: Annotated[Path, typer.Option(help="Folder of the matches: a Parquet table, committed batch by batch.")],
+    checkpoint: Annotated[Path, typer.Option(help="Folder where the pipeline remembers what it has done.")],
+    store: Annotated[str, typer.Option(envvar="FIELDFARE_STORE", help="The subscriptions.")] = "fieldfare.db",
+    layout: Annotated[str, typer.Option(help="auto, replicated, multi, single or clusters.")] = "auto",
+    policy: Annotated[
+        str, typer.Option(help="adaptive, response-time, subscriptions or random.")
+    ] = "adaptive",
+    matchers: Annotated[str, typer.Option(help="How many, or auto: as many as the load needs.")] = "auto",
+    dimension: Annotated[
+        list[str] | None, typer.Option(help="An attribute to divide by; may be repeated.", show_default="from the data")
+    ] = None,
+    replicas: Annotated[int, typer.Option(min=1, help="With clusters: matchers that hold the same.")] = 1,
+    hops: Annotated[int, typer.Option(min=1, help="With clusters: clusters that an event visits.")] = 1,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's subscriptions.", show_default="all")] = None,
+    topic: Annotated[str | None, typer.Option(help="Only subscriptions to this topic.", show_default="all")] = None,
+    schema: Annotated[
+        str | None, typer.Option(help="Columns of the events, as in SQL: 'a INT, b STRING'.", show_default="from files")
+    ] = None,
+    events_per_batch: Annotated[int, typer.Option(min=1, help="At most so many events in a batch.")] = 500_000,
+    interval: Annotated[float, typer.Option(min=0.0, help="Seconds from one batch to the next.")] = 0.5,
+    explode: Annotated[bool, typer.Option("--explode", help="Write a row for each pair, not for each event.")] = False,
+    only_matched: Annotated[bool, typer.Option("--only-matched", help="Leave out events that nobody wants.")] = False,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="Stop when all events there are matched.")] = False,
+    metrics_port: Annotated[
+        int | None, typer.Option(min=0, help="Serve Prometheus metrics here; 0: any port.", show_default="none")
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option(help="Spark's master.", show_default="this machine, or as spark-submit says")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON at the end.")] = False,
+) -> None:
+    """Match a stream of events against the subscriptions of a store, exactly once, until stopped.
+
+    Subscriptions may change at any time: what was acknowledged before an event was appended sees that event.
+    Stop with Ctrl-C: the batch under way is finished. Started again with the same checkpoint, it goes on where it was.
+
+    Example: `fieldfare pipeline run --events in --store fieldfare.db --output out --checkpoint state`
+    """
+    from fieldfare.pipeline.metrics import Metrics
+    from fieldfare.pipeline.output import WriteOptions
+    from fieldfare.pipeline.progress import ProgressLine
+    from fieldfare.pipeline.run import Pipeline, PipelineOptions, Watcher, Watchers
+    from fieldfare.pipeline.session import spark_session
+    from fieldfare.pipeline.source import FolderSource
+    from fieldfare.store.base import Scope
+
+    options = PipelineOptions(
+        store=store,
+        output=output,
+        checkpoint=checkpoint,
+        scope=Scope(tenant, topic),
+        layout=layout,
+        policy=policy,
+        matchers=None if matchers == "auto" else _count(matchers),
+        dimensions=tuple(dimension or ()),
+        replicas=replicas,
+        hops=hops,
+        interval_seconds=interval,
+        write=WriteOptions(explode=explode, only_matched=only_matched),
+        until_idle=until_idle,
+    )
+    console = Console(stderr=True)
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        progress = stack.enter_context(ProgressLine(console))
+        watchers: list[Watcher] = [progress]
+        if metrics_port is not None:
+            metrics = stack.enter_context(Metrics(metrics_port))
+            progress.notice(f"Metrics: {metrics.address}")
+            watchers.append(metrics)
+        spark = stack.enter_context(spark_session("fieldfare-pipeline", checkpoint / "spark.log", master))
+        source = FolderSource(events, checkpoint / "fieldfare" / "ledger", schema=schema, events_per_batch_max=events_per_batch)
+        pipeline = Pipeline(spark, options, watcher=Watchers(watchers))
+        _stop_on_signals(pipeline)
+        summary = pipeline.run(source)
+    if as_json:
+        typer.echo(json.dumps(summary.as_dict()))
+    else:
+        console.print(summary.sentence(), highlight=False, soft_wrap=True)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise typer.BadParameter(f"--matchers is a number from 1, or auto; not {text!r}")
+    return int(text)
+
+
+def _stop_on_signals(pipeline: Pipeline) -> None:
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        pipeline.stop()
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)

@@ -1,0 +1,1 @@
+"""The papers' experiments, run again: what they reported, and what Fieldfare measures, side by side."""

@@ -1,0 +1,94 @@
+"""Figures as PNG files, by matplotlib without a display."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fieldfare.errors import MissingDependencyError
+from fieldfare.experiments.results import Figure, Panel, shown
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COLOURS = ("#1f5fa8", "#d9822b", "#6f8f3a", "#8c4a9e", "#555555", "#b03a48")
+_MARKERS = "os^Dvx"
+_MARKED_POINTS_MAX = 24
+_PANEL_INCHES = (5.2, 3.6)
+_STYLE = {
+    "font.size": 9.5,
+    "axes.titlesize": 10.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "grid.color": "#dddddd",
+    "legend.frameon": False,
+}
+
+
+def plot(figures: Sequence[Figure], folder: Path) -> list[Path]:
+    """Write `figure-NAME.png` for every figure; returns the files."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure as Canvas
+    except ImportError as error:
+        raise MissingDependencyError("plots need matplotlib: pip install 'fieldfare[plots]'") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    with mpl.rc_context(_STYLE):
+        for figure in figures:
+            width, height = _PANEL_INCHES
+            canvas = Canvas(figsize=(width * len(figure.panels), height), layout="constrained")
+            for axes, panel in zip(np.ravel(canvas.subplots(1, len(figure.panels))), figure.panels, strict=True):
+                _draw(axes, panel)
+            canvas.suptitle(f"Figure {figure.name}: {figure.title}", fontsize=11.5, fontweight="bold")
+            files.append(folder / f"figure-{figure.name}.png")
+            canvas.savefig(files[-1], dpi=100)
+    return files
+
+
+def _draw(axes: Axes, panel: Panel) -> None:
+    bars = isinstance(panel.series[0].x[0], str)
+    (_draw_bars if bars else _draw_lines)(axes, panel)
+    for moment, name in panel.moments.items():
+        axes.axvline(moment, color="#999999", linewidth=0.9, linestyle=":")
+        axes.annotate(name, (moment, 1.0), xycoords=("data", "axes fraction"), rotation=90, va="top", ha="right",
+                      fontsize=7.5, color="#666666")  # fmt: skip
+    if panel.log:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0.0)
+    axes.yaxis.set_major_formatter(lambda value, _: shown(value))
+    axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
+    if len(panel.series) > 1:
+        axes.legend(fontsize=8)
+
+
+def _draw_lines(axes: Axes, panel: Panel) -> None:
+    for series, colour, marker in zip(panel.series, _COLOURS, _MARKERS, strict=False):
+        few = len(series.x) <= _MARKED_POINTS_MAX
+        axes.plot(
+            np.asarray(series.x, np.float64),
+            series.y,
+            color=colour,
+            marker=marker if few else "",
+            markersize=4.5,
+            linewidth=1.6 if few else 1.1,
+            label=series.name,
+        )
+        if few:
+            axes.set_xticks(np.asarray(series.x, np.float64))
+
+
+def _draw_bars(axes: Axes, panel: Panel) -> None:
+    groups = [str(name) for name in panel.series[0].x]
+    width = 0.8 / len(panel.series)
+    for number, series in enumerate(panel.series):
+        places = np.arange(len(groups)) + (number - (len(panel.series) - 1) / 2) * width
+        axes.bar(places, series.y, width * 0.92, color=_COLOURS[number], label=series.name)
+    axes.set_xticks(range(len(groups)), groups)

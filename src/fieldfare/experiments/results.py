@@ -1,0 +1,97 @@
+"""What an experiment found: a table with the paper's value beside ours, what follows from it, and a chart's series."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+Cell = str | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line, or one bar of each group, of a chart."""
+
+    name: str
+    x: Sequence[float | str]
+    y: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One pair of axes. Series whose x are strings are drawn as bars; `moments` are vertical lines."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: Sequence[Series]
+    log: bool = False
+    moments: Mapping[float, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of the paper, measured again. `columns` name what follows the row's own name."""
+
+    name: str
+    title: str
+    method: str  # measured, modelled, or both: what the numbers stand on
+    columns: Sequence[str]
+    rows: Mapping[str, Sequence[Cell]]
+    conclusion: str
+    panels: Sequence[Panel] = ()
+
+
+def to_json(figures: Sequence[Figure]) -> str:
+    """Every number of the figures, as one JSON array."""
+    return json.dumps([asdict(figure) for figure in figures], indent=2)
+
+
+def render(figures: Sequence[Figure]) -> Group:
+    """A table for each figure, with its conclusion below it."""
+    return Group(*(item for figure in figures for item in (_table(figure), Text(figure.conclusion), Text())))
+
+
+def _table(figure: Figure) -> Table:
+    table = Table(
+        title=f"Figure {figure.name}: {figure.title}",
+        title_justify="left",
+        caption=figure.method,
+        caption_justify="left",
+        min_width=len(figure.method) // 2,
+    )
+    table.add_column("")
+    for column in figure.columns:
+        table.add_column(column, justify="right", style="bold" if column == "paper" else None)
+    for name, cells in figure.rows.items():
+        table.add_row(name, *map(shown, cells))
+    return table
+
+
+def to_markdown(figures: Sequence[Figure]) -> str:
+    """The same tables, for a page of documentation."""
+    return "\n".join(_markdown(figure) for figure in figures)
+
+
+def _markdown(figure: Figure) -> str:
+    heading = " | ".join(["", *figure.columns])
+    lines = [f"## Figure {figure.name}: {figure.title}", "", f"|{heading} |", "| --- |" + " ---: |" * len(figure.columns)]
+    lines += [f"| {name} | {' | '.join(map(shown, cells))} |" for name, cells in figure.rows.items()]
+    return "\n".join([*lines, "", f"*{figure.method}*", "", figure.conclusion, ""])
+
+
+def shown(cell: Cell) -> str:
+    """A cell for people: three digits below a thousand, else whole and grouped."""
+    if cell is None:
+        return "–"
+    if isinstance(cell, str):
+        return cell
+    if not math.isfinite(cell):
+        return "∞"
+    return f"{float(f'{cell:.3g}'):,.0f}" if abs(cell) >= 1000 else f"{cell:.3g}"

@@ -1,0 +1,67 @@
+"""The dispatchers: each event gets the part it visits and the matcher that serves it there (BlueDove, II-B and III-B).
+
+Every task of the first stage is a dispatcher. It knows what matchers reported of the last batch, and what it has itself
+sent since, and chooses by a policy. The choice is a function of its input, so a task that is run again chooses alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from fieldfare.forwarding import Dispatcher, Load, Policy, Visits, forward
+from fieldfare.matching.arrow import batch_of_table
+from fieldfare.pipeline.columns import EVENT, MATCHER, PART
+from fieldfare.store.parts import Version
+
+_EVENT_BITS = 40  # an event's number is its task's number, then its own
+
+
+Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarding:
+    """How dispatchers choose: by which policy, and what they know of the matchers."""
+
+    policy: Policy
+    load: Load
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """What a dispatcher does."""
+
+    version: Version
+    forwarding: Forwarding
+    numbered: bool  # add a number to each event
+    reader: Reader | None  # makes events of the rows that Spark has, unless those are events
+
+    def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        layout = self.version.layout
+        load, policy = self.forwarding.load, self.forwarding.policy
+        context = TaskContext.get()
+        task = context.partitionId() if context else 0
+        dispatcher = Dispatcher(seed=hash((self.forwarding.seed, task)))
+        first = task << _EVENT_BITS
+        for batch in rows if self.reader is None else self.reader(rows):
+            candidates = layout.candidates(batch_of_table(batch, layout.attributes))
+            visits = forward(layout, candidates, load, policy, dispatcher=dispatcher)
+            load = _with(load, visits)
+            sent = batch if len(visits.events) == batch.num_rows else batch.take(pa.array(visits.events))
+            sent = sent.append_column(PART, pa.array(visits.parts))
+            sent = sent.append_column(MATCHER, pa.array(visits.matchers))
+            if self.numbered:
+                sent = sent.append_column(EVENT, pa.array(first + visits.events.astype(np.int64)))
+            first += batch.num_rows
+            yield sent
+
+
+def _with(load: Load, visits: Visits) -> Load:
+    """The load after what was sent: nothing of it is done before the batch is dispatched."""
+    return replace(load, queue=load.queue + np.bincount(visits.parts, minlength=len(load.queue)))

@@ -1,0 +1,204 @@
+"""Event files, read slice by slice into Arrow batches of one schema, in the worker that needs the events.
+
+What cannot be read becomes a row too, with a fault in place of its values: one row for a bad line, one for a part of a
+Parquet file that is damaged. So nothing that was found is lost in silence, and no file can stop the stream.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from fieldfare.errors import InputError
+from fieldfare.files.formats import Format
+from fieldfare.files.lines import RowError, json_lines
+from fieldfare.pipeline.columns import APPENDED_AT, FAULT
+from fieldfare.pipeline.json_events import Fault, JsonEvents
+from fieldfare.pipeline.ledger import Slice
+
+_BATCH_ROWS = 65_536
+_INFERRED_LINES = 1_000  # of each file
+_LASTING = {None, errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR}  # Arrow's own errors have no number
+
+
+def why_unreadable(error: Exception) -> str:
+    """What is wrong with a file. Raises the error again where the fault is not the file's, so that a retry may help."""
+    if isinstance(error, OSError) and error.errno not in _LASTING:
+        raise error
+    return str(error)
+
+
+def count_rows(path: Path, file_format: Format) -> int:
+    """The number of rows in a file: what a Parquet footer says, or the lines of text, empty ones too."""
+    if file_format is Format.PARQUET:
+        return int(pq.read_metadata(path).num_rows)
+    lines, last = 0, b"\n"
+    with path.open("rb") as stream:
+        while chunk := stream.read(1 << 20):
+            lines += chunk.count(b"\n")
+            last = chunk[-1:]
+    return lines + (last != b"\n")
+
+
+def inferred_schema(paths: Sequence[Path], file_format: Format) -> pa.Schema:
+    """The schema of the events in the first files: of the first sound Parquet file, or of the first lines of text."""
+    if file_format is Format.JSON_LINES:
+        return _plain(_json_schema(paths))
+    for path in paths:
+        try:
+            return _plain(pq.read_schema(path))
+        except (pa.ArrowException, OSError) as error:
+            why_unreadable(error)
+    raise InputError("no file can be read")
+
+
+def _json_schema(paths: Sequence[Path]) -> pa.Schema:
+    events = []
+    for path in paths:
+        with path.open("rb") as stream:
+            lines = islice(json_lines(stream), _INFERRED_LINES)
+            events += [line.values for line in lines if not isinstance(line.values, RowError)]
+    if not events:
+        raise InputError("no line can be read")
+    return pa.schema(list(pa.array(events).type))
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    """The schema in types that Spark has too."""
+    return pa.schema([pa.field(field.name, _PLAIN.get(kind := _decoded(field.type), kind)) for field in schema])
+
+
+def _decoded(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+_PLAIN = {
+    pa.null(): pa.string(),
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+}
+
+
+@dataclass(frozen=True)
+class EventReader:
+    """Makes events of slices, for `mapInArrow`. Batches have the schema, which includes the pipeline's own columns."""
+
+    folder: Path
+    format: Format
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The events of slices that are the rows of batches."""
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield from self.read(Slice(**row))
+
+    def read(self, part: Slice) -> Iterator[pa.RecordBatch]:
+        """The events of a slice."""
+        if part.fault is not None:
+            yield self._fault(part, part.name, part.fault)
+            return
+        path = self.folder / part.name
+        try:
+            if path.stat().st_size != part.bytes:
+                raise pa.ArrowInvalid("it was changed after it was found; write files elsewhere and rename them")
+            yield from self._parquet(path, part) if self.format is Format.PARQUET else self._json_lines(path, part)
+        except (pa.ArrowException, OSError) as error:
+            yield self._fault(part, part.name, why_unreadable(error))
+
+    @property
+    def _events(self) -> pa.Schema:
+        return pa.schema([field for field in self.schema if field.name not in {APPENDED_AT, FAULT}])
+
+    def _batch(self, columns: Sequence[pa.Array], part: Slice, faults: Sequence[Fault | None] = ()) -> pa.RecordBatch:
+        rows = len(columns[0])
+        appended_at = pa.scalar(part.appended_at, pa.int64()).cast(self.schema.field(APPENDED_AT).type)
+        kind = self.schema.field(FAULT).type
+        fault = pa.array(faults, kind) if any(faults) else pa.nulls(rows, kind)
+        return pa.record_batch([*columns, pa.repeat(appended_at, rows), fault], schema=self.schema)
+
+    def _fault(self, part: Slice, place: str, reason: str) -> pa.RecordBatch:
+        nulls = [pa.nulls(1, field.type) for field in self._events]
+        return self._batch(nulls, part, [{"place": place, "reason": reason, "raw": None}])
+
+    def _parquet(self, path: Path, part: Slice) -> Iterator[pa.RecordBatch]:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            group_start = 0
+            for group in range(file.num_row_groups):
+                group_end = group_start + file.metadata.row_group(group).num_rows
+                start, stop = max(part.first_row, group_start), min(part.first_row + part.rows, group_end)
+                try:
+                    for columns in _group_columns(
+                        file, group, range(start - group_start, stop - group_start), self._events
+                    ):
+                        yield self._batch(columns, part)
+                        start += len(columns[0])
+                except (pa.ArrowException, OSError) as error:
+                    yield self._fault(part, f"{part.name}:{start + 1}-{stop}", why_unreadable(error))
+                group_start = group_end
+
+    def _json_lines(self, path: Path, part: Slice) -> Iterator[pa.RecordBatch]:
+        with path.open("rb") as stream:
+            for columns, faults in JsonEvents.of(self._events).read(stream, part):
+                yield self._batch(columns, part, faults)
+
+
+def _group_columns(file: pq.ParquetFile, group: int, rows: range, schema: pa.Schema) -> Iterator[list[pa.Array]]:
+    """Some rows of a row group, as columns of the schema."""
+    if not rows:
+        return
+    present = [name for name in schema.names if name in file.schema_arrow.names]
+    if not present:
+        raise pa.ArrowInvalid(f"it has none of the columns {', '.join(schema.names)}")
+    position = 0
+    for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=present):
+        first, position = position, position + batch.num_rows
+        start, stop = max(rows.start - first, 0), min(rows.stop - first, batch.num_rows)
+        if start < stop:
+            some = batch.slice(start, stop - start)
+            some.validate(full=True)
+            yield [_column(some, field) for field in schema]
+        if position >= rows.stop:
+            return
+    raise pa.ArrowInvalid("it has fewer rows than its footer says")
+
+
+def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    """A column of a file as the schema wants it."""
+    if field.name not in batch.schema.names:
+        return pa.nulls(batch.num_rows, field.type)
+    place = batch.schema.get_field_index(field.name)
+    if place < 0:
+        raise pa.ArrowInvalid(f"two columns have the name {field.name!r}")
+    column = batch.column(place)
+    if column.type == field.type:
+        return column
+    if _family(column.type) not in {_family(field.type), "null"}:
+        raise pa.ArrowInvalid(f"column {field.name!r} is {column.type}, not {field.type}")
+    try:
+        return pc.cast(column, options=pc.CastOptions(field.type, allow_time_truncate=True))
+    except pa.ArrowException as error:
+        raise pa.ArrowInvalid(f"column {field.name!r} is {column.type}, not {field.type}: {error}") from error
+
+
+def _family(kind: pa.DataType) -> str:
+    """Types that stand for the same things. Arrow can cast more, such as the text '12' to a number."""
+    kind = _decoded(kind)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "number"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return "string"
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return "time"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return "list"
+    return str(kind) if not pa.types.is_nested(kind) else type(kind).__name__

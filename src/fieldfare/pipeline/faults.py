@@ -1,0 +1,57 @@
+"""What to do when a batch fails: some things pass, some can be made anew, the rest is for a person."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from enum import Enum, auto
+
+from pyspark.errors import PySparkException
+
+from fieldfare.errors import OutputError, SnapshotError, StoreUnavailableError
+
+# A task's error reaches the driver as text; so do those of Spark's own files.
+_PASSING_TEXTS = (OutputError.__name__, "No space left on device", "Disk quota exceeded")
+
+
+_NAMED_ERROR = re.compile(r"(fieldfare|pyarrow|builtins|java|org)?[\w.]*(Error|Exception): ")
+
+
+class Remedy(Enum):
+    """What helps."""
+
+    NONE = auto()
+    WAIT = auto()
+    REBUILD = auto()
+
+
+def remedy_for(error: BaseException) -> Remedy:
+    """What helps against a failure of a batch or of its query."""
+    for cause in _causes(error):
+        if isinstance(cause, SnapshotError) or _is_in(cause, SnapshotError.__name__):
+            return Remedy.REBUILD
+        if isinstance(cause, StoreUnavailableError | OutputError):
+            return Remedy.WAIT
+        if isinstance(cause, OSError) and cause.errno in {errno.ENOSPC, errno.EDQUOT}:
+            return Remedy.WAIT
+        if any(_is_in(cause, text) for text in _PASSING_TEXTS):
+            return Remedy.WAIT
+    return Remedy.NONE
+
+
+def reason_of(error: BaseException) -> str:
+    """The line that says what went wrong: an error of a task comes with pages around it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = [line for line in lines if _NAMED_ERROR.match(line)]
+    return (named or lines or [type(error).__name__])[-1 if named else 0]
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _is_in(error: BaseException, text: str) -> bool:
+    return isinstance(error, PySparkException) and text in str(error)

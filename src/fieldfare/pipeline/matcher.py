@@ -1,0 +1,167 @@
+"""The matchers: a task takes the events that were sent to a matcher, matches them part by part, and reports.
+
+Events that turn out to be unfit for matching are set aside with the reason, by halving their batch until each stands
+alone; the rest of the batch goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from fieldfare.errors import EventError
+from fieldfare.matching.index import Index
+from fieldfare.pipeline.columns import FAULT, MATCHER, PART, SUBSCRIPTION_IDS, arrivals, sound_rows, without_system
+from fieldfare.pipeline.dispatch import Reader
+from fieldfare.pipeline.output import EventWriter, WriteOptions, WrittenFile
+from fieldfare.pipeline.reports import Fault, PartReport, TaskReport
+from fieldfare.store.parts import Version
+
+_ROWS_TOGETHER = 32_768  # events are gathered to about so many, so that each part gets a good number of them at once
+_RAW_CHARACTERS_MAX = 2_000
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a task has done so far."""
+
+    parts: list[PartReport] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    arrivals: Counter[int] = field(default_factory=Counter)
+
+    def report(self, files: list[WrittenFile]) -> TaskReport:
+        """The tally as the driver gets it."""
+        return TaskReport(files, _summed(self.parts), self.faults, dict(self.arrivals))
+
+    def add(self, report: TaskReport) -> None:
+        """Take over what an earlier task did."""
+        self.parts.extend(report.parts)
+        self.faults.extend(report.faults)
+        self.arrivals.update(report.arrivals)
+
+
+Matched = tuple[pa.RecordBatch, pa.ListArray]
+
+
+class Producer(Protocol):
+    """Something that turns the rows of a task into events with their ids, and keeps a tally."""
+
+    def __call__(self, rows: Iterator[pa.RecordBatch], tally: Tally) -> Iterator[Matched]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Match events against the parts they were sent to; without dispatch there is one part, which holds all."""
+
+    version: Version
+    reader: Reader | None = None  # makes events of the rows that Spark has, unless those are events
+
+    def __call__(self, rows: Iterator[pa.RecordBatch], tally: Tally) -> Iterator[Matched]:
+        for gathered in _gathered(rows if self.reader is None else self.reader(rows)):
+            events, poison = sound_rows(gathered)
+            if poison is not None:
+                tally.faults.extend(_faults(poison))
+            tally.arrivals.update(arrivals(events))
+            for part, matcher, visitors in _by_part(events):
+                started = time.thread_time()
+                sound, ids = _matched(self.version.index(part), visitors, tally)
+                seconds = time.thread_time() - started
+                tally.parts.append(PartReport(part, matcher, sound.num_rows, len(ids.values), seconds))
+                yield sound, ids
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Return the events, each with the ids of the subscriptions it satisfies."""
+
+    producer: Producer
+    id_type: pa.DataType
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for events, ids in self.producer(batches, Tally()):
+            yield without_system(events).append_column(SUBSCRIPTION_IDS, ids.cast(pa.list_(self.id_type)))
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Write the events, each with the ids of the subscriptions it satisfies, and return a report."""
+
+    producer: Producer
+    stage: str
+    options: WriteOptions
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tally = Tally()
+        with EventWriter(self.stage, self.options) as writer:
+            for events, ids in self.producer(batches, tally):
+                writer.write(without_system(events), ids)
+            file = writer.close()
+        yield tally.report([file] if file else []).as_batch()
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= _ROWS_TOGETHER:
+            yield _joined(waiting)
+            waiting, rows = [], 0
+    if rows:
+        yield _joined(waiting)
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _by_part(events: pa.RecordBatch) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+    """The events of each part, with the matcher that serves it."""
+    if PART not in events.schema.names:
+        context = TaskContext.get()
+        yield 0, context.partitionId() if context else 0, events
+        return
+    parts = events.column(PART).to_numpy()
+    matchers = events.column(MATCHER).to_numpy()
+    order = np.argsort(parts, kind="stable")
+    found, starts = np.unique(parts[order], return_index=True)
+    for part, rows in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
+        yield part, int(matchers[rows[0]]), events.take(pa.array(rows))
+
+
+def _matched(index: Index, events: pa.RecordBatch, tally: Tally) -> Matched:
+    try:
+        return events, index.match_table(events)
+    except EventError as error:
+        if events.num_rows == 1:
+            raw = str(without_system(events).to_pylist()[0])[:_RAW_CHARACTERS_MAX]
+            tally.faults.append(Fault("", str(error), raw))
+            return events.slice(0, 0), index.match_table(events.slice(0, 0))
+    half = events.num_rows // 2
+    sound, lists = zip(*(_matched(index, piece, tally) for piece in (events.slice(0, half), events.slice(half))), strict=True)
+    return pa.concat_batches(sound), pa.concat_arrays(lists)
+
+
+def _faults(events: pa.RecordBatch) -> Iterator[Fault]:
+    for fault in events.column(FAULT).to_pylist():
+        yield Fault(fault["place"] or "", fault["reason"] or "", fault["raw"] or "")
+
+
+def _summed(parts: Sequence[PartReport]) -> list[PartReport]:
+    """One report for each part, whatever the number of times it was visited."""
+    sums: dict[tuple[int, int], tuple[int, int, float]] = {}
+    for part in parts:
+        events, matches, seconds = sums.get((part.part, part.matcher), (0, 0, 0.0))
+        sums[part.part, part.matcher] = (events + part.events, matches + part.matches, seconds + part.seconds)
+    return [
+        PartReport(part, matcher, events, matches, seconds)
+        for (part, matcher), (events, matches, seconds) in sums.items()
+    ]

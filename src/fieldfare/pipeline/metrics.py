@@ -1,0 +1,91 @@
+"""A pipeline's metrics for Prometheus, on a port of their own."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from itertools import accumulate
+from types import TracebackType
+from typing import Self
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client.core import HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from fieldfare.errors import PipelineError
+from fieldfare.pipeline.run import Watcher
+from fieldfare.pipeline.summary import BatchSummary
+
+_LATENCY_BUCKETS_SECONDS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0, math.inf)
+
+
+class _Latency(Collector):
+    """A histogram that takes a batch's events at once; the library's own takes them one by one."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * len(_LATENCY_BUCKETS_SECONDS)
+        self._sum_seconds = 0.0
+
+    def count(self, latencies_ms: Mapping[int, int]) -> None:
+        for milliseconds, events in latencies_ms.items():
+            self._sum_seconds += events * milliseconds / 1000
+            self._counts[bisect_left(_LATENCY_BUCKETS_SECONDS, milliseconds / 1000)] += events
+
+    def collect(self) -> Iterator[Metric]:
+        sums = accumulate(self._counts)
+        buckets = [
+            ("+Inf" if bound == math.inf else str(bound), total)
+            for bound, total in zip(_LATENCY_BUCKETS_SECONDS, sums, strict=True)
+        ]
+        text = "From an event's arrival to the commit of its batch"
+        yield HistogramMetricFamily("fieldfare_latency_seconds", text, buckets=buckets, sum_value=self._sum_seconds)
+
+
+class Metrics(Watcher):
+    """Counts what batches do. A context manager: the port is open inside. Port 0 takes a free one."""
+
+    def __init__(self, port: int, address: str = "127.0.0.1") -> None:
+        self._registry = CollectorRegistry()
+        try:
+            self._server, self._thread = start_http_server(port, address, self._registry)
+        except OSError as error:
+            raise PipelineError(f"metrics cannot be served on {address}:{port}: {error.strerror}") from error
+        self.address = f"http://{address}:{self._server.server_port}/metrics"
+        self._events = self._counter("events", "Events matched and committed")
+        self._matches = self._counter("matches", "Pairs of an event and a subscription it satisfies")
+        self._quarantined = self._counter("quarantined_events", "Events that could not be matched")
+        self._batches = self._counter("batches", "Batches committed")
+        self._seconds = Histogram("fieldfare_batch_seconds", "How long batches took", registry=self._registry)
+        self._latency = _Latency()
+        self._registry.register(self._latency)
+        self._subscriptions = Gauge("fieldfare_subscriptions", "Active subscriptions", registry=self._registry)
+        self._matchers = Gauge("fieldfare_matchers", "Matchers", ["layout"], registry=self._registry)
+        self._busy = Counter(
+            "fieldfare_matcher_busy_seconds", "How long each matcher worked", ["matcher"], registry=self._registry
+        )
+
+    def _counter(self, name: str, text: str) -> Counter:
+        return Counter(f"fieldfare_{name}", text, registry=self._registry)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def batch(self, summary: BatchSummary) -> None:
+        """Count a batch."""
+        self._batches.inc()
+        self._events.inc(summary.events)
+        self._matches.inc(summary.matches)
+        self._quarantined.inc(summary.quarantined)
+        self._seconds.observe(summary.seconds)
+        self._latency.count(summary.latencies_ms)
+        self._subscriptions.set(summary.subscriptions)
+        self._matchers.clear()
+        self._matchers.labels(summary.layout).set(summary.matchers)
+        for matcher, seconds in summary.busy_seconds.items():
+            self._busy.labels(matcher).inc(seconds)

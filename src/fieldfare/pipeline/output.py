@@ -1,0 +1,242 @@
+"""The output of the pipeline: a folder of Parquet files in which each batch appears once, whole, or not at all.
+
+    batch_id=7/part-*.parquet      what readers see: a table partitioned by batch_id
+    batch_id=7/_commit.json        what was committed; with _quarantine.jsonl where events could not be matched
+    _fieldfare.json                whose output this is: batch ids count within one checkpoint
+    _staging-<run>/7-<attempt>/    where tasks write; every attempt of a task has a file of its own
+
+Only files that successful tasks name are moved into a fresh folder, which becomes `batch_id=7` by one rename: no task
+that lingers can reach it, and of two commits of a batch one finds that it came second. A run that starts renames the
+staging folders of earlier runs before removing them, so that what is left of those can commit nothing any more.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fieldfare.errors import OutputError
+from fieldfare.pipeline.reports import Fault, WrittenFile
+from fieldfare.pipeline.writer import BATCH_ID, EventWriter, WriteOptions, output_errors
+
+__all__ = ["CommittedBatch", "EventWriter", "OutputFolder", "WriteOptions", "WrittenFile"]
+
+FORMAT = 1
+_OWNER, _COMMIT, _QUARANTINE, _STAGING = "_fieldfare.json", "_commit.json", "_quarantine.jsonl", "_staging-"
+_BATCH_NAME = re.compile(rf"{BATCH_ID}=(\d+)", re.ASCII)
+_NO_DATA = ("_", ".", "lost+found")  # what may be in a folder that is empty for its users
+
+
+class _Owner(msgspec.Struct, frozen=True):
+    format: int
+    owner: str
+    explode: bool
+
+
+class _Commit(msgspec.Struct, frozen=True):
+    batch_id: int
+    committed_at: datetime
+    rows: int
+    matches: int
+    quarantined: int
+    bytes: int
+    files: tuple[WrittenFile, ...]
+    note: dict[str, Any]
+
+
+class CommittedBatch(_Commit, frozen=True):
+    """A batch that readers see. The paths of its files count from its folder."""
+
+    folder: Path
+
+    def table(self) -> pa.Table:
+        """Its rows; a batch that has none has no columns either."""
+        if not self.files:
+            return pa.table({})
+        return pa.concat_tables(pq.read_table(self.folder / file.path, partitioning=None) for file in self.files)
+
+
+class OutputFolder:
+    """The driver's side of an output. `owner` is an id that lives as long as the checkpoint does."""
+
+    def __init__(self, folder: Path, owner: str, *, explode: bool = False) -> None:
+        self.folder = folder.absolute()  # tasks have working folders of their own
+        self._owner = _Owner(FORMAT, owner, explode)
+        self._staging = self.folder / f"{_STAGING}{uuid.uuid4().hex}"
+
+    def prepare(self) -> None:
+        """Take the folder over from earlier runs; an error if it is not this pipeline's."""
+        with output_errors(self.folder):
+            _make(self.folder)
+            is_new = not self._is_ours()
+            for leftover in self.folder.glob(f"{_STAGING}*"):
+                shutil.rmtree(leftover.rename(self.folder / f"{_STAGING}{uuid.uuid4().hex}"))
+            self._staging.mkdir()
+            if is_new:
+                _write(self._staging / _OWNER, _json(self._owner))
+                (self._staging / _OWNER).rename(self.folder / _OWNER)
+                _sync(self.folder)
+
+    def is_committed(self, batch_id: int) -> bool:
+        """Whether a batch is there, and durably so."""
+        with output_errors(self.folder):
+            is_there = self._batch_folder(batch_id).exists()
+            if is_there:
+                _sync(self.folder)  # the run that committed it may have been killed before it did this
+        return is_there
+
+    def stage(self, batch_id: int) -> str:
+        """A new folder for the tasks of a batch to write into."""
+        stage = self._staging / f"{batch_id}-{uuid.uuid4().hex}"
+        with output_errors(self.folder):
+            stage.mkdir()
+        return str(stage)
+
+    def commit(
+        self,
+        batch_id: int,
+        files: Sequence[WrittenFile],
+        quarantine: Sequence[Fault] = (),
+        note: Mapping[str, Any] | None = None,
+    ) -> CommittedBatch:
+        """Make a batch visible, all at once; one that was committed before stays as it is."""
+        try:
+            if not self.is_committed(batch_id):
+                with output_errors(self.folder):
+                    self._publish(self._assembled(batch_id, files, quarantine, note or {}), batch_id)
+        finally:
+            for stage in self._staging.glob(f"{batch_id}-*"):
+                shutil.rmtree(stage, ignore_errors=True)  # a task may linger; the next run removes what is left
+        return self.read_commit(batch_id)
+
+    def batches(self) -> list[int]:
+        """The ids of the committed batches, ascending."""
+        with output_errors(self.folder):
+            found = (_BATCH_NAME.fullmatch(entry.name) for entry in self.folder.iterdir())
+            return sorted(int(name[1]) for name in found if name)
+
+    def read_commit(self, batch_id: int) -> CommittedBatch:
+        """What was committed as a batch."""
+        folder = self._batch_folder(batch_id)
+        try:
+            commit = msgspec.json.decode((folder / _COMMIT).read_bytes(), type=_Commit)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise OutputError(f"{folder / _COMMIT}: not a record of a commit: {error}") from error
+        return CommittedBatch(**msgspec.structs.asdict(commit), folder=folder)
+
+    def _batch_folder(self, batch_id: int) -> Path:
+        return self.folder / f"{BATCH_ID}={batch_id}"
+
+    def _is_ours(self) -> bool:
+        """Whether an earlier run of this pipeline wrote here; False if nobody did."""
+        try:
+            found = msgspec.json.decode((self.folder / _OWNER).read_bytes(), type=_Owner)
+        except FileNotFoundError:
+            others = [entry.name for entry in self.folder.iterdir() if not entry.name.startswith(_NO_DATA)]
+            if not others:
+                return False
+            raise OutputError(
+                f"{self.folder} has {others[0]!r}, but no {_OWNER} that says whose output it is: "
+                "use an empty folder, or restore that file"
+            ) from None
+        except msgspec.MsgspecError as error:
+            raise OutputError(
+                f"{self.folder / _OWNER} is damaged ({error}): restore it, or use an empty folder"
+            ) from error
+        if found.format != FORMAT:
+            raise OutputError(
+                f"{self.folder} has format {found.format}; this version writes format {FORMAT}: use an empty folder"
+            )
+        if found.owner != self._owner.owner:
+            raise OutputError(
+                f"{self.folder} is the output of another checkpoint, whose batches have the same ids: "
+                "use its checkpoint, or another output folder"
+            )
+        if found.explode != self._owner.explode:
+            kind = "pair" if found.explode else "event"
+            raise OutputError(f"{self.folder} has one row per {kind}: go on like that, or use another output folder")
+        return True
+
+    def _assembled(
+        self, batch_id: int, files: Sequence[WrittenFile], quarantine: Sequence[Fault], note: Mapping[str, Any]
+    ) -> Path:
+        """A new folder that has all that the batch is to have, durably."""
+        folder = self._staging / f"{batch_id}-{uuid.uuid4().hex}"
+        folder.mkdir()
+        parts = []
+        for number, file in enumerate(files):
+            staged, part = Path(file.path), f"part-{number:05d}-{uuid.uuid4().hex}.parquet"
+            if staged.stat().st_size != file.nbytes:
+                raise OutputError(f"{staged} is not as its task left it: the batch is not committed; write it again")
+            staged.rename(folder / part)
+            parts.append(msgspec.structs.replace(file, path=part))
+        if quarantine:
+            _write(folder / _QUARANTINE, b"".join(msgspec.json.encode(fault) + b"\n" for fault in quarantine))
+        commit = _Commit(
+            batch_id=batch_id,
+            committed_at=datetime.now(UTC),
+            rows=sum(part.rows for part in parts),
+            matches=sum(part.matches for part in parts),
+            quarantined=len(quarantine),
+            bytes=sum(part.nbytes for part in parts),
+            files=tuple(parts),
+            note=dict(note),
+        )
+        _write(folder / _COMMIT, _json(commit))
+        _sync(folder)
+        return folder
+
+    def _publish(self, assembled: Path, batch_id: int) -> None:
+        target = self._batch_folder(batch_id)
+        try:
+            assembled.rename(target)
+        except OSError as error:
+            if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
+                raise
+            _sync(self.folder)  # another commit of this batch was faster
+            return
+        try:
+            _sync(self.folder)
+        except OSError:
+            with suppress(OSError):
+                target.rename(assembled)  # not known to be durable, so it must not be taken for committed
+            raise
+
+
+def _json(record: msgspec.Struct) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(record)) + b"\n"
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _make(folder: Path) -> None:
+    """Make a folder, and those it is in, durably."""
+    if not folder.exists():
+        _make(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync(folder.parent)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

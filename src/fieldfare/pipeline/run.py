@@ -1,0 +1,321 @@
+"""The long-running pipeline: a stream of events is matched batch by batch against what the subscription store says.
+
+Each micro-batch takes the store's version of that moment, so a subscription that was acknowledged before an event was
+appended sees the event. The output of a batch is committed under its id, or found committed already: exactly once,
+whatever was killed when. What may pass (a store that is away, a full disk) is waited for.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import LongType, StringType
+
+from fieldfare.errors import FieldfareError, PipelineError
+from fieldfare.forwarding import Policy
+from fieldfare.partitioning.layout import Layout
+from fieldfare.partitioning.plan import LayoutKind, LayoutPlan
+from fieldfare.pipeline.columns import APPENDED_AT
+from fieldfare.pipeline.control import Control, Elasticity
+from fieldfare.pipeline.faults import Remedy, reason_of, remedy_for
+from fieldfare.pipeline.output import CommittedBatch, OutputFolder, WriteOptions
+from fieldfare.pipeline.reports import BatchReport
+from fieldfare.pipeline.source import FolderSource, stream_slices
+from fieldfare.pipeline.stages import Events, Matching, written
+from fieldfare.pipeline.summary import BatchSummary, Summary
+from fieldfare.store.base import Order, Scope
+from fieldfare.store.catalog import Catalog
+from fieldfare.store.log import SubscriptionStore, open_store
+
+AUTO = "auto"
+_POLL_SECONDS = 0.1
+_WAIT_SECONDS_MAX = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineOptions:
+    """Where subscriptions come from and output goes, and how the work is divided."""
+
+    store: str
+    output: Path
+    checkpoint: Path
+    scope: Scope = Scope()
+    layout: str = AUTO  # or a LayoutKind
+    policy: str = Policy.ADAPTIVE
+    matchers: int | None = None  # None: as many as needed
+    dimensions: tuple[str, ...] = ()
+    replicas: int = 1
+    hops: int = 1
+    interval_seconds: float = 0.5
+    write: WriteOptions = WriteOptions()
+    event_time: str | None = None  # a column to measure latency from, where events do not come from a folder
+    until_idle: bool = False  # stop when all events that are there have been matched
+
+    def __post_init__(self) -> None:
+        _one_of("layout", self.layout, [AUTO, *LayoutKind])
+        _one_of("policy", self.policy, list(Policy))
+
+
+class Watcher:
+    """Who wants to hear what the pipeline does; every method may be overridden."""
+
+    def batch(self, summary: BatchSummary) -> None:
+        """A batch was committed."""
+
+    def notice(self, text: str) -> None:
+        """Something happened that a person may want to know."""
+
+
+class Watchers(Watcher):
+    """Several of them."""
+
+    def __init__(self, watchers: Sequence[Watcher]) -> None:
+        self._watchers = watchers
+
+    def batch(self, summary: BatchSummary) -> None:
+        """A batch was committed."""
+        for watcher in self._watchers:
+            watcher.batch(summary)
+
+    def notice(self, text: str) -> None:
+        """Something happened that a person may want to know."""
+        for watcher in self._watchers:
+            watcher.notice(text)
+
+
+OnBatch = Callable[[CommittedBatch], None]
+
+
+class Pipeline:
+    """One pipeline on one checkpoint. `run` returns when `stop` was called, or at the end with `until_idle`."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        options: PipelineOptions,
+        *,
+        watcher: Watcher | None = None,
+        on_batch: OnBatch | None = None,
+    ) -> None:
+        """`on_batch` gets every batch after its commit; after a crash it may get the last one again, by the same id."""
+        self._spark = spark
+        self._options = options
+        self._watcher = watcher or Watcher()
+        self._on_batch = on_batch
+        self._stopping = threading.Event()
+        self._turn = threading.Lock()  # held by the batch under way
+        self._failure: Exception | None = None
+        self._failures = 0
+        self.summary = Summary()
+
+    def run(self, events: DataFrame | FolderSource) -> Summary:
+        """Match a stream of events, or the files of a folder, until stopped."""
+        state = self._options.checkpoint / "fieldfare"
+        state.mkdir(parents=True, exist_ok=True)
+        with _sole_owner(state / "lock"), open_store(self._options.store, create=False) as store:
+            output = OutputFolder(self._options.output, _identity(state), explode=self._options.write.explode)
+            output.prepare()
+            with self._batches(store, output, state) as batches:
+                self._supervise(events, batches)
+        return self.summary
+
+    def stop(self) -> None:
+        """End `run` after the batch that is under way."""
+        self._stopping.set()
+
+    @contextmanager
+    def _batches(self, store: SubscriptionStore, output: OutputFolder, state: Path) -> Iterator[_Batches]:
+        options = self._options
+        started = time.monotonic()
+        catalog = Catalog(store, state / "snapshots", Order(options.scope, self._plan()))
+        catalog.open()
+        manifest = catalog.base.manifest
+        self._watcher.notice(
+            f"{manifest.subscriptions:,} subscriptions compiled in {time.monotonic() - started:.1f} s: "
+            f"{described(catalog.layout)}, {manifest.nbytes / 1e6:,.1f} MB, {manifest.copies:.1f} copies each"
+        )
+        try:
+            control = Control(catalog, Policy(options.policy), self._elasticity(), auto=options.layout == AUTO)
+            id_type = _id_type(state, store)
+            write = replace(options.write, string_ids=isinstance(id_type, StringType))
+            yield _Batches(self, catalog, control, output, id_type, write)
+        finally:
+            catalog.close()
+
+    def _plan(self) -> LayoutPlan:
+        options = self._options
+        kind = LayoutKind.REPLICATED if options.layout == AUTO else LayoutKind(options.layout)
+        matchers = options.matchers or self._parallelism()
+        return LayoutPlan(kind, matchers, options.dimensions, options.replicas, options.hops)
+
+    def _elasticity(self) -> Elasticity:
+        fixed, parallelism = self._options.matchers, self._parallelism()
+        return Elasticity(fixed or parallelism, fixed or 8 * parallelism, max(self._options.interval_seconds, 0.1))
+
+    def _parallelism(self) -> int:
+        return int(self._spark.sparkContext.defaultParallelism)
+
+    def _supervise(self, events: DataFrame | FolderSource, batches: _Batches) -> None:
+        """Run the query; where it ends by something that may pass, wait and start it again on its checkpoint."""
+        while not self._stopping.is_set():
+            self._failure = None
+            try:
+                query = self._start(events, batches)
+                self._follow(query)
+                return
+            except (PySparkException, FieldfareError, OSError) as error:
+                if self._stopping.is_set():
+                    return  # it ended because it was told to
+                cause: Exception = error if self._failure is None else self._failure
+                remedy = remedy_for(cause)
+                if remedy is Remedy.NONE:
+                    raise cause if isinstance(cause, FieldfareError) else PipelineError(reason_of(cause)) from error
+                if remedy is Remedy.REBUILD:
+                    self._watcher.notice("a snapshot is damaged: making it anew from the store")
+                    batches.catalog.discard()
+                else:
+                    self._wait(reason_of(cause))
+
+    def _start(self, events: DataFrame | FolderSource, batches: _Batches) -> StreamingQuery:
+        stream = self._stream(events)
+        writer = stream.rows.writeStream.foreachBatch(
+            lambda rows, batch_id: batches.process(replace(stream, rows=rows), batch_id)
+        )
+        writer = writer.option("checkpointLocation", str(self._options.checkpoint / "spark"))
+        if self._options.until_idle:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{self._options.interval_seconds} seconds").start()
+
+    def _stream(self, events: DataFrame | FolderSource) -> Events:
+        if isinstance(events, FolderSource):
+            stream = stream_slices(self._spark, events)
+            return Events(stream.slices, stream.schema, stream.reader)
+        if not events.isStreaming:
+            raise PipelineError("the pipeline matches a stream; for a batch DataFrame use fieldfare.pipeline.match")
+        if self._options.event_time is not None:
+            events = events.withColumn(APPENDED_AT, events[self._options.event_time].cast("timestamp"))
+        return Events.of(events)
+
+    def _follow(self, query: StreamingQuery) -> None:
+        while query.isActive:
+            if self._stopping.wait(_POLL_SECONDS):
+                with self._turn:
+                    pass  # the batch under way is finished; another one will not begin
+                query.stop()
+                return
+        query.awaitTermination()  # raises what made it end, if it was not the end of the events
+
+    def _wait(self, reason: str) -> None:
+        self._failures += 1
+        seconds = min(2.0 ** (self._failures - 1), _WAIT_SECONDS_MAX)
+        self._watcher.notice(f"{reason} (trying again in {seconds:.0f} s)")
+        self._stopping.wait(seconds)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """The time of one batch; one that fails is remembered, because what comes out of a query is only a text."""
+        with self._turn:
+            if self._stopping.is_set():
+                raise PipelineError("the pipeline is stopping")
+            try:
+                yield
+            except Exception as error:
+                self._failure = error
+                raise
+
+    def committed(self, batch: BatchSummary, files: CommittedBatch) -> None:
+        """Tell of a batch; called by the batches."""
+        self._failures = 0
+        self.summary.add(batch)
+        self._watcher.batch(batch)
+        if self._on_batch:
+            self._on_batch(files)
+
+    def notice(self, text: str) -> None:
+        """Tell of a decision."""
+        self._watcher.notice(text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Batches:
+    """What is done with each micro-batch, on the driver."""
+
+    pipeline: Pipeline
+    catalog: Catalog
+    control: Control
+    output: OutputFolder
+    id_type: LongType | StringType
+    write: WriteOptions
+
+    def process(self, events: Events, batch_id: int) -> None:
+        """Match a micro-batch and commit its output, unless that has been done."""
+        with self.pipeline.turn():
+            self._process(events, batch_id)
+
+    def _process(self, events: Events, batch_id: int) -> None:
+        if self.output.is_committed(batch_id):
+            return
+        started = time.monotonic()
+        version = self.catalog.version(time.time())
+        matching = Matching(version, self.control.forwarding(batch_id), self.id_type)
+        stage = self.output.stage(batch_id)
+        rows = written(events, matching, stage, self.write).collect()
+        report = BatchReport.decode(bytes(row[0]) for row in rows)
+        note = {"subscriptions_version": version.number, "layout": version.layout.kind}
+        files = self.output.commit(batch_id, report.files, report.faults, note)
+        seconds = time.monotonic() - started
+        for decision in self.control.observe(report, seconds):
+            self.pipeline.notice(decision)
+        self.pipeline.committed(BatchSummary.of(batch_id, report, seconds, self.catalog), files)
+
+
+def described(layout: Layout) -> str:
+    """A layout in a few words."""
+    count = len(layout.matchers)
+    matchers = "1 matcher" if count == 1 else f"{count} matchers"
+    return f"layout {layout.kind} with {matchers}" + (f" on {', '.join(layout.attributes)}" if layout.attributes else "")
+
+
+def _one_of(name: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise PipelineError(f"{name} {value!r} is not known; it is one of {', '.join(known)}")
+
+
+@contextmanager
+def _sole_owner(lock: Path) -> Iterator[None]:
+    """Hold a checkpoint; the system lets go of it when this process ends, however it ends."""
+    with lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise PipelineError(f"another pipeline runs on {lock.parent.parent}: stop it, or use another one") from error
+        yield
+
+
+def _identity(state: Path) -> str:
+    """Who owns the output: an id that lives with the checkpoint."""
+    return _remembered(state / "identity", lambda: uuid.uuid4().hex)
+
+
+def _id_type(state: Path, store: SubscriptionStore) -> LongType | StringType:
+    """The type of ids in the output, decided once: that of the store, or text while the store is empty."""
+    kind = _remembered(state / "id_type", lambda: store.id_type or "string")
+    return LongType() if kind == "integer" else StringType()
+
+
+def _remembered(path: Path, make: Callable[[], str]) -> str:
+    if not path.exists():
+        unfinished = path.with_suffix(".tmp")
+        unfinished.write_text(make(), encoding="utf-8")
+        unfinished.rename(path)
+    return path.read_text(encoding="utf-8")

@@ -1,0 +1,199 @@
+"""A base: the subscriptions of one store version, compiled once and divided among matchers by a layout.
+
+    base.json            what it was made from: store, version, scope, layout; and what each part holds
+    numbers.npy          the store's numbers of the subscriptions, ascending: a subscription's position is its place here
+    part-0007/           the index of a part, as Index.save leaves it; an empty part has none
+    part-0007.npy        the positions of the subscriptions in that index
+
+It is never changed. Executors map from shared storage only the parts that their matcher needs.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+import zlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fieldfare.boxes import BoxTable
+from fieldfare.errors import SnapshotError
+from fieldfare.language import compile_many
+from fieldfare.matching.index import Index
+from fieldfare.partitioning.layout import Layout
+from fieldfare.partitioning.plan import LayoutPlan, Reshape
+from fieldfare.store.log import SubscriptionStore
+
+FORMAT = 1
+_MANIFEST, _NUMBERS = "base.json", "numbers.npy"
+UNFINISHED = ".unfinished-"
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """Which subscriptions of a store are meant; None is all."""
+
+    tenant: str | None = None
+    topic: str | None = None
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    format: int
+    store: str
+    version: int
+    scope: Scope
+    plan: LayoutPlan
+    layout: str
+    subscriptions: int
+    attributes: list[str]
+    part_sizes: list[int]
+    checksums: dict[str, int]  # of the .npy files
+    copies: float
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Base:
+    """A base as it lies in its folder."""
+
+    folder: Path
+    manifest: _Manifest
+
+    @property
+    def version(self) -> int:
+        """The store's version that it holds."""
+        return self.manifest.version
+
+    @cached_property
+    def layout(self) -> Layout:
+        """How it is divided."""
+        return Layout.from_json(self.manifest.layout)
+
+    @cached_property
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """The store's numbers of its subscriptions, ascending."""
+        return self._array(_NUMBERS)
+
+    def positions(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Where subscriptions stand that are in this base."""
+        return np.searchsorted(self.numbers, numbers)
+
+    def index(self, part: int) -> Index:
+        """The index of a part, mapped into memory."""
+        return Index.load(self.folder / _part_name(part)) if self.manifest.part_sizes[part] else Index()
+
+    def members(self, part: int) -> npt.NDArray[np.int32]:
+        """The positions of the subscriptions in a part's index, in its order."""
+        return self._array(f"{_part_name(part)}.npy") if self.manifest.part_sizes[part] else np.empty(0, np.int32)
+
+    def _array(self, name: str) -> npt.NDArray[Any]:
+        try:
+            array: npt.NDArray[Any] = np.load(self.folder / name, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise SnapshotError(f"{self.folder / name} cannot be read: {error}") from error
+        if zlib.crc32(array.tobytes()) != self.manifest.checksums[name]:
+            raise SnapshotError(f"{self.folder / name} is damaged")
+        return array
+
+
+def open_base(folder: Path) -> Base:
+    """The base in a folder."""
+    try:
+        manifest = msgspec.json.decode((folder / _MANIFEST).read_bytes(), type=_Manifest)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise SnapshotError(f"{folder} holds no base of subscriptions: {error}") from error
+    if manifest.format != FORMAT:
+        raise SnapshotError(f"{folder} has format {manifest.format}; this version reads {FORMAT}")
+    return Base(folder, manifest)
+
+
+def newest_base(snapshots: Path, store: SubscriptionStore, scope: Scope, plan: LayoutPlan) -> Base | None:
+    """The newest base that was made from this store for the same purpose, if there is one."""
+    found = []
+    for folder in snapshots.glob("base-*"):
+        try:
+            base = open_base(folder)
+        except SnapshotError:
+            continue  # it is made anew
+        manifest = base.manifest
+        if (manifest.store, manifest.scope, manifest.plan) == (store.identity, scope, plan):
+            found.append(base)
+    return max(found, key=lambda base: (base.version, base.layout.version), default=None)
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What a base is made for: some subscriptions, divided as planned, or by an earlier layout with one change."""
+
+    scope: Scope
+    plan: LayoutPlan
+    reshape: Reshape | None = None
+
+    def layout(self, boxes: BoxTable) -> Layout:
+        """The layout for these boxes."""
+        return self.plan.layout(boxes) if self.reshape is None else self.reshape.layout(boxes)
+
+
+def build_base(store: SubscriptionStore, snapshots: Path, order: Order) -> Base:
+    """Compile what the store holds now, divide it, and save it in a folder of its own."""
+    scope = order.scope
+    state = store.active(tenant=scope.tenant, topic=scope.topic)
+    compiled = compile_many(state.table.column("condition").to_pylist())
+    for number, error in compiled.errors:
+        error.add_note(f"in subscription {state.table.column('subscription_id')[number].as_py()!r}")
+        raise error
+    layout = order.layout(compiled.table)
+    unfinished = snapshots / f"{UNFINISHED}{uuid.uuid4().hex}"
+    unfinished.mkdir(parents=True)
+    try:
+        manifest = _Manifest(
+            FORMAT, store.identity, state.version, scope, order.plan, layout.to_json(), state.table.num_rows,
+            sorted(compiled.table.axes), [], {}, 0.0, 0,
+        )  # fmt: skip
+        manifest = _write(unfinished, manifest, state.table, compiled.table, layout)
+        (unfinished / _MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
+        folder = snapshots / f"base-{state.version:012}-{uuid.uuid4().hex[:8]}"
+        unfinished.rename(folder)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    return Base(folder, manifest)
+
+
+def _write(folder: Path, manifest: _Manifest, state: pa.Table, boxes: BoxTable, layout: Layout) -> _Manifest:
+    """Write the arrays and the parts; return the manifest with what it now knows of them."""
+    ids = state.column("subscription_id").combine_chunks()
+    checksums = {_NUMBERS: _save(folder / _NUMBERS, state.column("number").to_numpy().astype(np.int64))}
+    placement = layout.place(boxes)
+    sizes, nbytes = [], 0
+    for part in range(layout.part_count):
+        held, index = part_index(ids, boxes, placement.boxes_of(part))
+        sizes.append(len(index))
+        if len(index):
+            index.save(folder / _part_name(part))
+            name = f"{_part_name(part)}.npy"
+            checksums[name] = _save(folder / name, held)
+            nbytes += index.nbytes
+    copies = sum(sizes) / max(1, len(ids))
+    return msgspec.structs.replace(manifest, part_sizes=sizes, checksums=checksums, copies=copies, nbytes=nbytes)
+
+
+def part_index(ids: pa.Array, table: BoxTable, boxes: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int32], Index]:
+    """The index of some boxes, and the positions among `ids` of the subscriptions that it holds."""
+    chosen = table.take(boxes)
+    held, owners = np.unique(chosen.owners, return_inverse=True)
+    return held, Index.of_compiled(ids.take(pa.array(held)), replace(chosen, owners=owners.astype(np.int32)))
+
+
+def _save(path: Path, array: npt.NDArray[Any]) -> int:
+    np.save(path, array)
+    return zlib.crc32(array.tobytes())
+
+
+def _part_name(part: int) -> str:
+    return f"part-{part:04}"

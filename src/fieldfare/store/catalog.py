@@ -1,0 +1,179 @@
+"""The catalog of compiled versions: which base and which delta hold what the store says now.
+
+A change of subscriptions makes a small delta at once. When the delta has grown, or the layout is to change, a new
+base is made by a process in the background, while batches go on with the old one.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from fieldfare.errors import SnapshotError
+from fieldfare.partitioning.layout import Layout
+from fieldfare.partitioning.plan import LayoutPlan, Reshape
+from fieldfare.store.base import UNFINISHED, Base, Order, Scope, build_base, newest_base, open_base
+from fieldfare.store.delta import Delta, write_delta
+from fieldfare.store.log import SubscriptionStore, open_store
+from fieldfare.store.parts import Version
+
+DELTA_SHARE_MAX = 0.05  # of the base's subscriptions
+DELTA_SIZE_MIN = 20_000  # a smaller delta is not worth a new base, whatever its share
+
+
+@dataclass(frozen=True, slots=True)
+class _Build:
+    """A base being made by another process."""
+
+    process: subprocess.Popen[str]
+    order: Order
+
+
+class Catalog:
+    """The versions of one store's subscriptions in one folder of shared storage. Used by one process at a time."""
+
+    def __init__(self, store: SubscriptionStore, snapshots: Path, order: Order) -> None:
+        self._store = store
+        self._snapshots = snapshots
+        self._order = order
+        self._base: Base | None = None
+        self._delta: Delta | None = None
+        self._used: list[set[Path]] = []
+        self._build: _Build | None = None
+        self.problem: str | None = None  # why the last base in the background was not made
+
+    def open(self) -> None:
+        """Take the newest base that fits, or make one; remove what an earlier run left."""
+        self._snapshots.mkdir(parents=True, exist_ok=True)
+        scope, plan = self._order.scope, self._order.plan
+        self._base = newest_base(self._snapshots, self._store, scope, plan) or self._new_base()
+        self._clean(keep={self._base.folder})
+
+    @property
+    def base(self) -> Base:
+        """The base in use."""
+        if self._base is None:
+            raise SnapshotError("the catalog is not open")
+        return self._base
+
+    @property
+    def layout(self) -> Layout:
+        """The layout in use."""
+        return self.base.layout
+
+    @property
+    def subscriptions(self) -> int:
+        """How many subscriptions the last version holds."""
+        change = 0 if self._delta is None else self._delta.added - self._delta.removed
+        return self.base.manifest.subscriptions + change
+
+    @property
+    def is_building(self) -> bool:
+        """A new base is on its way."""
+        return self._build is not None
+
+    def version(self, now_seconds: float) -> Version:
+        """What the store holds now, ready to be matched against. What earlier batches used is kept for one batch."""
+        self._adopt()
+        self._store.expire(now_seconds)
+        self._refresh_delta()
+        base, delta = self.base, self._delta
+        folders = {base.folder} | ({delta.folder} if delta else set())
+        self._used = [*self._used[-1:], folders]
+        self._clean(keep=set().union(*self._used))
+        if delta and delta.size > max(DELTA_SIZE_MIN, DELTA_SHARE_MAX * base.manifest.subscriptions):
+            self.rebuild()
+        number = delta.version if delta else base.version
+        return Version(str(base.folder), str(delta.folder) if delta else None, number)
+
+    def rebuild(self, reshape: Reshape | None = None, plan: LayoutPlan | None = None) -> bool:
+        """Begin a new base in the background, unless one is being made."""
+        if self._build is not None:
+            return False
+        layout = Reshape.same(self.layout) if reshape is None and plan is None else reshape
+        order = Order(self._order.scope, plan or self._order.plan, layout)
+        self._build = _Build(_start(self._store.address, self._snapshots, order), order)
+        return True
+
+    def discard(self) -> None:
+        """A version turned out to be damaged: make base and delta anew from the store, which is the truth."""
+        shutil.rmtree(self.base.folder, ignore_errors=True)
+        self._base, self._delta = self._new_base(), None
+
+    def close(self) -> None:
+        """End what runs in the background."""
+        if self._build is not None:
+            self._build.process.kill()
+            self._build.process.communicate()
+            self._build = None
+
+    def _new_base(self) -> Base:
+        return build_base(self._store, self._snapshots, self._order)
+
+    def _adopt(self) -> None:
+        """Change to the base that was made in the background, if it is there."""
+        if self._build is None or self._build.process.poll() is None:
+            return
+        build, self._build = self._build, None
+        output, errors = build.process.communicate()
+        if build.process.returncode == 0:
+            self._base, self._delta = open_base(Path(output.strip())), None
+            self._order, self.problem = build.order, None
+        else:
+            self.problem = errors.strip().rpartition("\n")[2]
+
+    def _refresh_delta(self) -> None:
+        known = self._delta.version if self._delta else self.base.version
+        if self._store.version() == known:
+            return
+        changes = self._store.changes(self.base.version, tenant=self._order.scope.tenant, topic=self._order.scope.topic)
+        self._delta = write_delta(self.base, changes)
+
+    def _clean(self, keep: set[Path]) -> None:
+        for folder in self._snapshots.iterdir():
+            stale = folder.name.startswith(("base-", "delta-")) or (
+                folder.name.startswith(UNFINISHED) and self._build is None
+            )
+            if stale and folder not in keep:
+                if self._build is not None and folder.name.startswith("base-"):
+                    continue  # it may be the one that was just finished
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Task(msgspec.Struct, frozen=True):
+    address: str
+    snapshots: str
+    order: Order
+
+
+def _start(address: str, snapshots: Path, order: Order) -> subprocess.Popen[str]:
+    """A process that makes a base and prints its folder. The task goes through a pipe: an address may hold a password."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fieldfare.store.catalog"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None  # noqa: S101 - it was asked for
+    process.stdin.write(msgspec.json.encode(_Task(address, str(snapshots), order)).decode())
+    process.stdin.close()
+    process.stdin = None  # communicate() would flush it again
+    return process
+
+
+def _main() -> None:
+    task = msgspec.json.decode(sys.stdin.buffer.read(), type=_Task)
+    with open_store(task.address, create=False) as store:
+        base = build_base(store, Path(task.snapshots), task.order)
+    sys.stdout.write(str(base.folder))
+
+
+if __name__ == "__main__":
+    _main()

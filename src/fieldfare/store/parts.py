@@ -1,0 +1,92 @@
+"""What a matcher matches against, put together from what lies in shared storage and kept for the next batch.
+
+A worker process lives through many batches. It maps a part of the base when it first needs it, marks what a delta
+has removed, and puts the shared part and the delta's own index beside it; nothing is copied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fieldfare.matching.index import Index
+from fieldfare.partitioning.layout import Layout
+from fieldfare.store.base import Base, open_base
+from fieldfare.store.delta import read_added, read_removed
+
+_KEPT = 2  # a new version, and the one before it for tasks that are still at it; older ones let go of their files
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The subscriptions that a batch is matched against. Names of folders: small enough to send with every task."""
+
+    base: str
+    delta: str | None
+    number: int
+
+    @property
+    def layout(self) -> Layout:
+        """How the base is divided."""
+        return _mapped_base(self.base).base.layout
+
+    @property
+    def part_sizes(self) -> list[int]:
+        """How many subscriptions each part of the base holds."""
+        return _mapped_base(self.base).base.manifest.part_sizes
+
+    def index(self, part: int) -> Index:
+        """All that has to be searched for an event that visits a part."""
+        return _mapped_version(self.base, self.delta).index(part)
+
+
+class _MappedBase:
+    """A base and those of its parts that were needed so far."""
+
+    def __init__(self, base: Base) -> None:
+        self.base = base
+        self._parts: dict[int, tuple[Index, npt.NDArray[np.int32]]] = {}
+
+    def part(self, number: int) -> tuple[Index, npt.NDArray[np.int32]]:
+        """A part's index, and the positions in the base of its subscriptions."""
+        if number not in self._parts:
+            self._parts[number] = self.base.index(number), self.base.members(number)
+        return self._parts[number]
+
+
+class _MappedVersion:
+    """A base as a delta changes it."""
+
+    def __init__(self, mapped: _MappedBase, delta: Path | None) -> None:
+        self._mapped = mapped
+        self._added = Index() if delta is None else read_added(delta)
+        self._removed = np.zeros(mapped.base.manifest.subscriptions, np.bool_)
+        if delta is not None:
+            self._removed[read_removed(delta)] = True
+        self._indexes: dict[int, Index] = {}
+
+    def index(self, part: int) -> Index:
+        if part not in self._indexes:
+            shared = self._mapped.base.layout.shared_part_of(part)
+            pieces = [self._live(number) for number in (part, shared) if number is not None]
+            self._indexes[part] = Index.joined([*pieces, self._added])
+        return self._indexes[part]
+
+    def _live(self, part: int) -> Index:
+        index, members = self._mapped.part(part)
+        gone = self._removed[members]
+        return index.without(gone) if gone.any() else index
+
+
+@lru_cache(maxsize=_KEPT)
+def _mapped_base(folder: str) -> _MappedBase:
+    return _MappedBase(open_base(Path(folder)))
+
+
+@lru_cache(maxsize=_KEPT)
+def _mapped_version(base: str, delta: str | None) -> _MappedVersion:
+    return _MappedVersion(_mapped_base(base), None if delta is None else Path(delta))

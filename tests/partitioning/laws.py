@@ -1,0 +1,115 @@
+"""Random layouts of every kind, and what must hold of any."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from hypothesis import strategies as st
+from tests.matching.strategies import MIXED, Event
+
+from fieldfare import Index
+from fieldfare.boxes import BoxTable
+from fieldfare.language import compile_many
+from fieldfare.matching.rows import batch_of_rows
+from fieldfare.model import Cut, Section
+from fieldfare.partitioning.cuts import Cutting
+from fieldfare.partitioning.dimension import Dimension
+from fieldfare.partitioning.elastic import merge, split
+from fieldfare.partitioning.layout import Layout
+from fieldfare.partitioning.layouts import clusters, multi_dimensional, replicated, single_dimension
+from fieldfare.partitioning.reference import PartIndexes
+
+ATTRIBUTES = [name for kind in MIXED for name in kind.attributes]
+
+
+def compiled(texts: Sequence[str]) -> BoxTable:
+    result = compile_many(texts)
+    assert not result.errors
+    return result.table
+
+
+@st.composite
+def layouts(draw: st.DrawFn, table: BoxTable, rows: Sequence[Event], changes_max: int = 4) -> Layout:
+    """A layout for some boxes, of any kind, after some splits and merges."""
+    layout = draw(st.one_of(made(table, rows), by_hand()))
+    for _ in range(draw(st.integers(0, changes_max))):
+        layout = draw(changed(layout, table))
+    return layout
+
+
+@st.composite
+def changed(draw: st.DrawFn, layout: Layout, table: BoxTable) -> Layout:
+    matcher = draw(st.sampled_from(layout.matchers))
+    if len(layout.matchers) > 1 and draw(st.booleans()):
+        return merge(layout, matcher, table)[0]
+    return split(layout, matcher, table)[0]
+
+
+@st.composite
+def made(draw: st.DrawFn, table: BoxTable, rows: Sequence[Event]) -> Layout:
+    """What the constructors make."""
+    matchers = draw(st.integers(1, 6))
+    dimensions = draw(st.none() | st.lists(st.sampled_from(ATTRIBUTES), min_size=1, max_size=3, unique=True))
+    sample = batch_of_rows(rows, ATTRIBUTES) if draw(st.booleans()) else None
+    cutting = Cutting(draw(st.sampled_from(["quantile", "equal"])), sample)
+    wide_share = draw(st.sampled_from([0.0, 0.3, 0.5, 1.0]))
+    one = dimensions[0] if dimensions else None
+    match draw(st.integers(0, 3)):
+        case 0:
+            return replicated(matchers)
+        case 1:
+            return single_dimension(table, matchers, dimension=one, cutting=cutting, wide_share=wide_share)
+        case 2:
+            replicas, hops = draw(st.integers(1, matchers)), draw(st.integers(1, 4))
+            return clusters(table, matchers, replicas=replicas, hops=hops, dimension=one, cutting=cutting)
+        case _:
+            return multi_dimensional(table, matchers, dimensions=dimensions, cutting=cutting, wide_share=wide_share)
+
+
+CUTS: list[Cut] = [
+    (Section.NAN, 0), (Section.BOOLEAN, 0), (Section.BOOLEAN, 1), (Section.NUMBER, -1.5), (Section.NUMBER, 0.0),
+    (Section.NUMBER, 1.0), (Section.NUMBER, 2.0**53), (Section.NUMBER, 2**53 + 1), (Section.NUMBER, 2**63 - 1),
+    (Section.NUMBER, 2.0**63), (Section.STRING, b""), (Section.STRING, b"a"), (Section.STRING, b"a\x00"),
+    (Section.STRING, b"ab"), (Section.STRING, "é".encode()), (Section.STRING, b"\xc4"), (Section.TIME, -1),
+    (Section.TIME, 1_704_067_200_000_000),
+]  # fmt: skip
+
+
+@st.composite
+def by_hand(draw: st.DrawFn) -> Layout:
+    """Any cuts at all, with any number of matchers for each segment and any hops."""
+    attributes = draw(st.lists(st.sampled_from(ATTRIBUTES), min_size=1, max_size=3, unique=True))
+    matchers = draw(st.integers(1, 5))
+    dimensions = []
+    for attribute in attributes:
+        cuts = draw(st.sets(st.sampled_from(CUTS), max_size=matchers - 1).map(sorted))
+        extra = draw(st.lists(st.integers(0, len(cuts)), min_size=matchers, max_size=matchers))
+        groups: list[list[int]] = [[] for _ in range(len(cuts) + 1)]
+        for place, matcher in enumerate(draw(st.permutations(range(matchers)))):
+            groups[place if place < len(groups) else extra[place]].append(matcher)
+        hops, gauge = draw(st.integers(1, len(groups))), draw(st.sets(st.sampled_from(CUTS)).map(sorted))
+        dimensions.append(Dimension(attribute, tuple(cuts), tuple(map(tuple, groups)), hops, tuple(gauge)))
+    return Layout("multi", tuple(dimensions), wide_share=draw(st.sampled_from([0.0, 0.3, 0.6, 1.0])))
+
+
+def visited(layout: Layout, first: int, count: int, dimension: int) -> list[int]:
+    """The parts of a candidate."""
+    start, size = layout.starts[dimension], layout.dimensions[dimension].size
+    return [start + (first - start + step) % size for step in range(count)]
+
+
+def check_law(layout: Layout, texts: Sequence[str], rows: Sequence[Event]) -> None:
+    """Every candidate of every event finds what one index of all subscriptions finds, and no visit an id twice."""
+    parts = PartIndexes(layout, pa.array(range(len(texts))), compiled(texts))
+    whole = [sorted(ids) for ids in Index(dict(enumerate(texts))).match_rows(rows).to_pylist()]
+    candidates = layout.candidates(batch_of_rows(rows, layout.attributes))
+    for number, (row, expected) in enumerate(zip(rows, whole, strict=True)):
+        for dimension in range(len(layout.dimensions)):
+            first, count = int(candidates.first[number, dimension]), int(candidates.count[number, dimension])
+            visits = visited(layout, first, count, dimension)
+            assert 1 <= len(visits) == len(set(visits))
+            for part in visits:
+                found = parts.visit(part, [row])[0]
+                assert len(found) == len(set(found))
+            assert sorted(parts.match(visits, row)) == expected
