@@ -135,7 +135,7 @@ SHAPES = [
 @st.composite
 def conditions_of_few_shapes(draw: st.DrawFn) -> list[str]:
     chosen = draw(st.lists(st.sampled_from(SHAPES), min_size=1, max_size=2))
-    generator = random.Random(draw(st.integers(0, 2**32)))  # noqa: S311 - no secrets here
+    generator = random.Random(draw(st.integers(0, 2**32)))
     numbers = generator.sample(NUMBERS, draw(st.integers(1, len(NUMBERS))))
     strings = generator.sample(STRINGS, draw(st.integers(1, len(STRINGS))))
     rows = [generator.choice(chosen) for _ in range(draw(st.integers(8, 24)))]
@@ -164,7 +164,7 @@ def test_bulk_is_single(conditions: list[str]) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_bulk_is_single_for_each_shape(shape: str) -> None:
-    generator = random.Random(5)  # noqa: S311 - no secrets here
+    generator = random.Random(5)
     assert_bulk_is_single([_filled(shape, generator, NUMBERS, STRINGS) for _ in range(40)])
 
 

@@ -245,7 +245,7 @@ TYPES = {
 
 def typed_tables(rows: int) -> st.SearchStrategy[pa.Table]:
     """Events with a schema, drawn from a seed: value by value they would be too much for Hypothesis to draw."""
-    return st.integers(0, 2**32).map(lambda seed: typed_table(random.Random(seed), rows))  # noqa: S311
+    return st.integers(0, 2**32).map(lambda seed: typed_table(random.Random(seed), rows))
 
 
 def typed_table(rng: random.Random, rows: int) -> pa.Table:

@@ -291,7 +291,7 @@ def judged_by_spark(spark: SparkSession, texts: list[str], table: pa.Table) -> S
 
 
 def test_every_operator_equals_spark(spark: SparkSession) -> None:
-    table = typed_table(random.Random(1), rows=60)  # noqa: S311
+    table = typed_table(random.Random(1), rows=60)
     compare_with_judge(EVERY_OPERATOR, table, judged_by_spark(spark, EVERY_OPERATOR, table))
 
 

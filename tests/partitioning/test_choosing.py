@@ -40,7 +40,7 @@ def test_no_more_than_asked_for() -> None:
 
 
 def test_events_that_crowd_where_subscriptions_do_speak_against_an_attribute() -> None:
-    rng = random.Random(7)  # noqa: S311
+    rng = random.Random(7)
     crowded = [rng.gauss(500, 20) for _ in range(400)]
     texts = [f"x BETWEEN {low} AND {low + 30} AND y BETWEEN {low % 97} AND {low % 97 + 9}" for low in crowded]
     sample = batch_of_rows([{"x": rng.gauss(515, 20), "y": rng.uniform(0, 100)} for _ in range(400)], ["x", "y"])

@@ -76,7 +76,7 @@ def run_from(folder: Path, acknowledged: Path, batches: int) -> None:
 
 def killed_runs(folder: Path, acknowledged: Path, kills: int) -> None:
     """Start runs and kill each after some random milliseconds, in the middle of whatever it does."""
-    rng = random.Random(7)  # noqa: S311 - not a secret
+    rng = random.Random(7)
     for _ in range(kills):
         process = os.fork()
         if not process:

@@ -99,7 +99,7 @@ def test_every_reader_finds_a_table_with_the_batch_as_a_column(output: OutputFol
     stage = output.stage(3)
     write_file(stage, 3, 0)
     columns = ["batch_id", "number", "subscription_ids"]
-    rows = []
+    rows: list[tuple[int, int, list[int]]] = []
     for batch_id in (0, 1):
         for events, ids in (events_of(batch_id, file) for file in range(FILES)):
             rows += zip([batch_id] * ROWS, events["number"].to_pylist(), ids.to_pylist(), strict=True)

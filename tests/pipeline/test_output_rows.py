@@ -189,6 +189,22 @@ def test_a_dictionary_holds_only_what_is_used(tmp_path: Path) -> None:
     assert read(file)[0]["subscription_ids"] == [f"{19_999:050d}", f"{3:050d}"]
 
 
+def test_small_batches_share_one_dictionary(tmp_path: Path) -> None:
+    ids = pa.array([f"{number:050d}" for number in range(1_000)], pa.large_string())
+    values = pa.DictionaryArray.from_arrays(pa.array([number**2 % 997 for number in range(50_000)], pa.int32()), ids)
+    lists = pa.ListArray.from_arrays(pa.array(range(0, 50_001, 100), pa.int32()), values)
+    events = pa.record_batch({"price": [1.0] * 500})
+    options = WriteOptions(string_ids=True, compression="none")
+    whole = written(tmp_path, [(events, lists)], options)
+    pieces = written(
+        tmp_path, [(events.slice(start, 10), lists.slice(start, 10)) for start in range(0, 500, 10)], options
+    )
+    assert whole is not None
+    assert pieces is not None
+    assert read(pieces) == read(whole)
+    assert pieces.nbytes < 1.5 * whole.nbytes
+
+
 def test_row_groups_are_bounded_however_batches_come(tmp_path: Path) -> None:
     lists = integer_lists([list(range(100))] * 4_000)
     events = pa.record_batch({"price": [1.0] * 4_000})

@@ -40,11 +40,10 @@ class PostgresServer:
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, user=self._user, cwd=self.folder, stdout=log, stderr=log)
         ready = [str(self._programs / "pg_isready"), "-q", "-h", str(self.folder)]
-        for _ in range(600):
-            if self._process.poll() is None and subprocess.run(ready, check=False).returncode == 0:
-                return
-            time.sleep(0.1)
-        raise RuntimeError((self.folder / "log").read_text())
+        while subprocess.run(ready, check=False).returncode:
+            if self._process.poll() is not None:
+                raise RuntimeError((self.folder / "log").read_text())
+            time.sleep(0.05)
 
     def stop(self) -> None:
         """At once, as if the machine had failed."""
@@ -87,12 +86,12 @@ def postgres() -> Iterator[PostgresServer]:
     if programs is None:
         pytest.skip(POSTGRES_MISSING)
     folder = Path(tempfile.mkdtemp(prefix="fieldfare-pg-"))  # pytest's own are closed to other users
+    server = PostgresServer(programs, folder)
     try:
-        server = PostgresServer(programs, folder)
         server.start()
         yield server
-        server.stop()
     finally:
+        server.stop()
         shutil.rmtree(folder)
 
 

@@ -14,7 +14,7 @@ from fieldfare.errors import SnapshotError
 from fieldfare.matching.arrow import batch_of_table
 from fieldfare.partitioning.plan import LayoutKind, LayoutPlan, Reshape
 from fieldfare.store import catalog as catalog_module
-from fieldfare.store.base import Order, Scope
+from fieldfare.store.base import ALL, Order, Scope
 from fieldfare.store.catalog import Catalog
 from fieldfare.store.log import SubscriptionStore, open_store
 from fieldfare.store.parts import Version
@@ -47,7 +47,7 @@ def add(store: SubscriptionStore, ids: range, rng: random.Random) -> dict[int, s
     return added
 
 
-def opened(store: SubscriptionStore, folder: Path, plan: LayoutPlan, scope: Scope = Scope()) -> Catalog:
+def opened(store: SubscriptionStore, folder: Path, plan: LayoutPlan, scope: Scope = ALL) -> Catalog:
     catalog = Catalog(store, folder, Order(scope, plan))
     catalog.open()
     return catalog
@@ -145,11 +145,11 @@ def test_a_split_and_a_merge_keep_every_subscription(store: SubscriptionStore, t
     assert catalog.rebuild(Reshape(catalog.layout.to_json(), split=1))
     assert not catalog.rebuild()  # one at a time
     wait_for_build(catalog)
-    assert catalog.layout.matchers == (0, 1, 2)
+    assert list(catalog.layout.matchers) == [0, 1, 2]
     assert found(catalog.version(NOW_SECONDS)) == expected(active)
     catalog.rebuild(Reshape(catalog.layout.to_json(), merge=0))
     wait_for_build(catalog)
-    assert catalog.layout.matchers == (1, 2)
+    assert list(catalog.layout.matchers) == [1, 2]
     assert found(catalog.version(NOW_SECONDS)) == expected(active)
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from fieldfare.cli_subscriptions import app
+from fieldfare.commands.subscriptions import app
 from fieldfare.errors import (
     ConditionError,
     DuplicateIdError,

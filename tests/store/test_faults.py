@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fieldfare.errors import FieldfareError, MissingDependencyError, StoreError, StoreUnavailableError
+from fieldfare.errors import MissingDependencyError, StoreError, StoreUnavailableError
 from fieldfare.store import SubscriptionStore, open_store
 
 if TYPE_CHECKING:
@@ -200,6 +200,10 @@ def test_no_space(tmp_path: Path) -> None:
         assert store.add({"b": "x = 1"}, now_seconds=NOW) == 2
 
 
-def test_errors_are_of_one_tree() -> None:
-    assert issubclass(StoreUnavailableError, StoreError)
-    assert issubclass(StoreError, FieldfareError)
+def test_a_commit_is_synced_to_the_disk(tmp_path: Path, postgres: PostgresServer) -> None:
+    with open_store(tmp_path / "subscriptions.db") as store, store._reading() as (session, _):
+        assert session.rows("PRAGMA journal_mode") == [("wal",)]
+        assert session.rows("PRAGMA synchronous") == [(2,)]
+    address = f"{postgres.new_address()}%20-csynchronous_commit%3Doff"
+    with open_store(address) as store, store._reading() as (session, _):
+        assert session.rows("SHOW synchronous_commit") == [("on",)]

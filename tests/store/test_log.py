@@ -148,6 +148,9 @@ def test_texts_come_back_as_they_were(store: SubscriptionStore) -> None:
 
 def test_ids_from_text(store: SubscriptionStore) -> None:
     assert store.id_of("12") == "12"
+    for text in ("a\0b", "x" * 1001):
+        with pytest.raises(InvalidIdError):
+            store.id_of(text)
     store.add({-(2**63): "x = 1", 2**63 - 1: "x = 2"}, now_seconds=NOW)
     assert store.id_of("-9223372036854775808") == -(2**63)
     assert by_id(store.active()) == {-(2**63): "x = 1", 2**63 - 1: "x = 2"}

@@ -32,9 +32,7 @@ def run(
     checkpoint: Annotated[Path, typer.Option(help="Folder where the pipeline remembers what it has done.")],
     store: Annotated[str, typer.Option(envvar="FIELDFARE_STORE", help="The subscriptions.")] = "fieldfare.db",
     layout: Annotated[str, typer.Option(help="auto, replicated, multi, single or clusters.")] = "auto",
-    policy: Annotated[
-        str, typer.Option(help="adaptive, response-time, subscriptions or random.")
-    ] = "adaptive",
+    policy: Annotated[str, typer.Option(help="adaptive, response-time, subscriptions or random.")] = "adaptive",
     matchers: Annotated[str, typer.Option(help="How many, or auto: as many as the load needs.")] = "auto",
     dimension: Annotated[
         list[str] | None, typer.Option(help="An attribute to divide by; may be repeated.", show_default="from the data")
@@ -99,7 +97,9 @@ def run(
             progress.notice(f"Metrics: {metrics.address}")
             watchers.append(metrics)
         spark = stack.enter_context(spark_session("fieldfare-pipeline", checkpoint / "spark.log", master))
-        source = FolderSource(events, checkpoint / "fieldfare" / "ledger", schema=schema, events_per_batch_max=events_per_batch)
+        source = FolderSource(
+            events, checkpoint / "fieldfare" / "ledger", schema=schema, events_per_batch_max=events_per_batch
+        )
         pipeline = Pipeline(spark, options, watcher=Watchers(watchers))
         _stop_on_signals(pipeline)
         summary = pipeline.run(source)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fieldfare.experiments.costs import busy_seconds
 from fieldfare.experiments.laboratory import REGIMES, Laboratory, Regime, Shape
+from fieldfare.experiments.queues import busy_seconds
 from fieldfare.experiments.results import Cell, Figure, Panel, Series
 from fieldfare.experiments.workload import Floats
 from fieldfare.forwarding import Policy
@@ -15,10 +15,8 @@ _PAPER_GAINS = {Policy.RESPONSE_TIME: 1.1, Policy.SUBSCRIPTIONS: 1.2, Policy.RAN
 
 def figure_7(lab: Laboratory) -> Figure:
     """Saturation rate of the four policies."""
-    spec, shape = lab.scale.spec, Shape(lab.scale.matchers[-1])
-    rates = {
-        policy: [lab.rate(regime, spec, shape, policy) for regime in REGIMES] for policy in Policy
-    }
+    shape = Shape(lab.scale.matchers[-1])
+    rates = {policy: [lab.rate(lab.site(regime, shape), policy) for regime in REGIMES] for policy in Policy}
     rows: dict[str, list[Cell]] = {
         f"adaptive to {policy}": [gain, *np.divide(rates[Policy.ADAPTIVE], rates[policy]).tolist()]
         for policy, gain in _PAPER_GAINS.items()
@@ -38,7 +36,10 @@ def figure_7(lab: Laboratory) -> Figure:
                 "saturation rate against adaptive",
                 "policy",
                 "share of the adaptive policy's rate",
-                [Series(regime, list(Policy), [float(shares[p][i]) for p in Policy]) for i, regime in enumerate(REGIMES)],
+                [
+                    Series(regime, list(Policy), [float(shares[p][i]) for p in Policy])
+                    for i, regime in enumerate(REGIMES)
+                ],
             )
         ],
     )
@@ -55,7 +56,9 @@ def figure_8(lab: Laboratory) -> Figure:
             "matcher, from the busiest",
             "seconds of work, mean = 1",
             [
-                Series(name, list(range(1, len(columns[i]) + 1)), np.sort(columns[i] / columns[i].mean())[::-1].tolist())
+                Series(
+                    name, list(range(1, len(columns[i]) + 1)), np.sort(columns[i] / columns[i].mean())[::-1].tolist()
+                )
                 for name, columns in loads.items()
             ],
         )
@@ -64,7 +67,7 @@ def figure_8(lab: Laboratory) -> Figure:
     return Figure(
         "8",
         "deviation of the matchers' work from its mean",
-        "Scans: seconds of work in the model. Index: measured, the events that the policy sent matched part by part.",
+        "Scans: seconds of work in the model. Index: measured once more, on the events that the policy sent.",
         ("paper", *REGIMES),
         {name: [paper[name], *(float(load.std() / load.mean()) for load in loads[name])] for name in shapes},
         "The adaptive policy makes the matchers equally busy; along one dimension the hot spot decides.",
@@ -74,9 +77,9 @@ def figure_8(lab: Laboratory) -> Figure:
 
 def _load(lab: Laboratory, regime: Regime, shape: Shape) -> Floats:
     """Seconds of work of each matcher at saturation."""
-    lab.progress(f"{regime}: load of {shape.matchers} matchers")
-    sent = lab.saturation(regime, lab.scale.spec, shape)
-    cluster = lab.cluster(regime, lab.scale.spec, shape)
-    if regime is Regime.INDEX:
-        return busy_seconds(lab.of(regime, lab.scale.spec), cluster.deployment, sent.rows, sent.parts)
-    return np.bincount(cluster.deployment.matcher_of[sent.parts], cluster.service[sent.parts], shape.matchers)
+    site = lab.site(regime, shape)
+    found = lab.saturation(site, Policy.ADAPTIVE)
+    if regime is not Regime.INDEX:
+        return found.busy
+    deployment, parts = lab.parts(site)
+    return busy_seconds(deployment, parts.service_of_sent(found.rows, found.parts), found.parts)

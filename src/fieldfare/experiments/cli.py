@@ -22,9 +22,7 @@ def _experiments() -> None:
 @app.command()
 def bluedove(
     *,
-    figure: Annotated[
-        list[str] | None, typer.Option(help="Which figure; may be repeated.", show_default="all")
-    ] = None,
+    figure: Annotated[list[str] | None, typer.Option(help="Which figure; may be repeated.", show_default="all")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for PNG files (needs the extra `plots`).")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes: seconds, and numbers that mean little.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")] = False,

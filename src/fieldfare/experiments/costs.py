@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import numba
@@ -16,11 +16,12 @@ import numpy as np
 
 from fieldfare.experiments.deployment import Deployment
 from fieldfare.experiments.workload import Floats, Places, Workload
+from fieldfare.matching.index import Index
 
 BATCH_EVENTS = 2_048  # what a matcher gets of one micro-batch
-REPEATS = 3
+EVENTS_MIN = 32  # fewer are no sample of what is sent to a part
+REPEATS = 4
 SCANNED_EVENTS = 128
-LEAST_SECONDS = 1e-8  # of an event in an empty part: somebody has to look at it
 
 
 @contextmanager
@@ -37,12 +38,10 @@ def one_core() -> Iterator[None]:
         os.sched_setaffinity(0, cores)
 
 
-def index_seconds(workload: Workload, boxes: Places, rows: Places) -> float:
-    """CPU seconds per event of an index of some subscriptions, on some events; building it is not included."""
-    if not len(boxes) or not len(rows):
-        return 0.0
-    index, events = workload.index(boxes), workload.events(rows)
-    return _cpu_seconds(lambda: index.match_table(events)) / len(rows)
+def index_seconds(index: Index, workload: Workload, rows: Places) -> float:
+    """CPU seconds per event of an index, on a batch of some events."""
+    events = workload.events(np.resize(rows, BATCH_EVENTS))
+    return _cpu_seconds(lambda: index.match_table(events)) / BATCH_EVENTS
 
 
 def scan_seconds_per_subscription(workload: Workload) -> float:
@@ -52,35 +51,39 @@ def scan_seconds_per_subscription(workload: Workload) -> float:
     return _cpu_seconds(lambda: _scan(low, high, values)) / (len(low) * len(values))
 
 
-def service_by_index(workload: Workload, deployment: Deployment, parts_max: int) -> Floats:
-    """Seconds per event of each part, over the events that could go there.
-
-    Where there are more than `parts_max` parts, so many are measured, from the smallest to the largest, and the others
-    lie between them by their size.
-    """
-    order = np.argsort(deployment.searched, kind="stable")
-    measured = order[np.unique(np.linspace(0, len(order) - 1, parts_max).astype(np.int64))]
-    seconds = [
-        index_seconds(workload, deployment.boxes(part), deployment.rows(part)[:BATCH_EVENTS])
-        for part in measured.tolist()
-    ]
-    service = np.interp(deployment.searched, deployment.searched[measured], seconds)
-    service[measured] = seconds
-    return np.maximum(service, LEAST_SECONDS)
-
-
 def service_by_scan(deployment: Deployment, seconds_per_subscription: float) -> Floats:
-    """The same for a linear scan, whose time is that of the subscriptions it compares; an empty part costs one."""
+    """Seconds per event in each part: those of the subscriptions that are compared; an empty part costs one."""
     return np.maximum(deployment.searched, 1.0) * seconds_per_subscription
 
 
-def busy_seconds(workload: Workload, deployment: Deployment, rows: Places, parts: Places) -> Floats:
-    """CPU seconds that each matcher works on the events that were sent to it: every part's batch is matched."""
-    busy = np.zeros(len(deployment.layout.matchers))
-    for part in range(deployment.segments):
-        sent = rows[parts == part]
-        busy[deployment.matcher_of[part]] += len(sent) * index_seconds(workload, deployment.boxes(part), sent)
-    return busy
+class IndexedParts:
+    """An index for each part of a deployment or, where there are more than `most`, for so many of all sizes."""
+
+    def __init__(self, workload: Workload, deployment: Deployment, most: int) -> None:
+        self._workload, self._deployment = workload, deployment
+        order = np.argsort(deployment.searched, kind="stable")
+        measured = order[np.unique(np.linspace(0, len(order) - 1, min(most, len(order))).astype(np.int64))]
+        self._indexes = {part: workload.index(deployment.boxes(part)) for part in measured.tolist()}
+
+    def service(self) -> Floats:
+        """Seconds per event in each part, over the events that could be sent there."""
+        return self._service({part: self._deployment.rows(part) for part in self._indexes})
+
+    def service_of_sent(self, rows: Places, parts: Places) -> Floats:
+        """The same over the events that were sent there, as matchers report it.
+
+        It is not the same: who is sent to a part has worse candidates elsewhere, and more matches to be written.
+        """
+        return self._service({part: rows[parts == part] for part in self._indexes})
+
+    def _service(self, rows: Mapping[int, Places]) -> Floats:
+        """Parts that were not measured lie between the others by their size."""
+        measured = [part for part in self._indexes if len(rows[part]) >= EVENTS_MIN]
+        seconds = [index_seconds(self._indexes[part], self._workload, rows[part]) for part in measured]
+        searched = self._deployment.searched
+        service = np.interp(searched, searched[measured], seconds)
+        service[measured] = seconds
+        return service
 
 
 def _cpu_seconds(work: Callable[[], object]) -> float:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from fieldfare.experiments.workload import Floats, Places, Workload
-from fieldfare.partitioning.cuts import Cutting
 from fieldfare.partitioning.layout import Candidates, Layout
-from fieldfare.partitioning.layouts import multi_dimensional, single_dimension
 from fieldfare.partitioning.placement import Placement
 
-PAPER_CUTTING = Cutting("equal")  # the paper's segments: as wide as each other, so that hot spots stay hot
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Deployment:
     """Where subscriptions lie and events may go. A part that an event visits is a segment of one dimension."""
 
@@ -30,12 +26,12 @@ class Deployment:
         """How many parts events are sent to."""
         return self.layout.starts[-1]
 
-    @property
+    @cached_property
     def matcher_of(self) -> npt.NDArray[np.int64]:
         """The matcher that serves each part."""
         return np.array([self.layout.matchers_of(part)[0] for part in range(self.segments)], np.int64)
 
-    @property
+    @cached_property
     def searched(self) -> Floats:
         """How many subscriptions lie in each part: what a scan compares with an event that is sent there."""
         return np.array([len(self.boxes(part)) for part in range(self.segments)], np.float64)
@@ -55,13 +51,3 @@ class Deployment:
 def deploy(workload: Workload, layout: Layout) -> Deployment:
     """Place a workload's subscriptions, and find out where its events may go."""
     return Deployment(layout, layout.place(workload.table), layout.candidates(workload.batch))
-
-
-def m_partition(workload: Workload, matchers: int, attributes: Sequence[str]) -> Layout:
-    """BlueDove's own layout, along some attributes."""
-    return multi_dimensional(workload.table, matchers, dimensions=attributes, cutting=PAPER_CUTTING)
-
-
-def peer_to_peer(workload: Workload, matchers: int, attribute: str) -> Layout:
-    """The paper's peer-to-peer baseline, along one attribute."""
-    return single_dimension(workload.table, matchers, dimension=attribute, cutting=PAPER_CUTTING)

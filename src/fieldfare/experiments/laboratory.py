@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
-from fieldfare.experiments import costs
-from fieldfare.experiments.deployment import Deployment, deploy, m_partition, peer_to_peer
+from fieldfare.experiments.costs import IndexedParts, index_seconds, scan_seconds_per_subscription, service_by_scan
+from fieldfare.experiments.deployment import Deployment, deploy
 from fieldfare.experiments.queues import Cluster, Saturation, saturation
-from fieldfare.experiments.workload import ATTRIBUTES, NARROW_WIDTH, Floats, Spec, Workload, generate
+from fieldfare.experiments.workload import ATTRIBUTES, NARROW_WIDTH, Spec, Workload, generate
 from fieldfare.forwarding import Policy
+from fieldfare.partitioning.cuts import Cutting
 from fieldfare.partitioning.layout import Layout
+from fieldfare.partitioning.layouts import multi_dimensional, single_dimension
+
+CALIBRATIONS = 2
 
 
 class Regime(StrEnum):
@@ -39,14 +43,14 @@ class Scale:
     spec: Spec = Spec()
     matchers: tuple[int, ...] = (5, 10, 15, 20)
     parts_measured: int = 80
-    held_sizes: tuple[int, ...] = (10_000, 40_000, 160_000, 400_000)  # figure 6b
-    held_parts_measured: int = 8
+    parts_sampled: int = 16  # of workloads other than the usual one
+    held_sizes: tuple[int, ...] = (10_000, 40_000, 160_000, 400_000)
     large_sizes: tuple[int, ...] = (40_000, 200_000, 1_000_000, 2_000_000)
     large_width: float = 50.0
-    timeline_seconds: int = 60
+    timeline_seconds: int = 90
 
 
-QUICK = Scale(Spec(subscriptions=2_000, events=8_192), (2, 4), 4, (1_000, 4_000), 2, (2_000, 8_000), 50.0, 24)
+QUICK = Scale(Spec(subscriptions=2_000, events=8_192), (2, 4), 4, 4, (1_000, 4_000), (2_000, 8_000), 50.0, 48)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,22 @@ class Shape:
         """Along an attribute whose hot spot is one of the milder ones."""
         return Shape(matchers, ATTRIBUTES[1:2])
 
+    def layout(self, workload: Workload) -> Layout:
+        """With the paper's segments: as wide as each other, so that hot spots stay hot."""
+        table, cutting = workload.table, Cutting("equal")
+        if len(self.attributes) == 1:
+            return single_dimension(table, self.matchers, dimension=self.attributes[0], cutting=cutting)
+        return multi_dimensional(table, self.matchers, dimensions=self.attributes, cutting=cutting)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Matchers of a shape, with a workload and a way to match."""
+
+    regime: Regime
+    spec: Spec
+    shape: Shape
+
 
 class Laboratory:
     """Where experiments are run; `progress` is told what is being done."""
@@ -68,54 +88,73 @@ class Laboratory:
     def __init__(self, scale: Scale, progress: Callable[[str], None]) -> None:
         self.scale = scale
         self.progress = progress
-        self.workload = cache(generate)
-        self.cluster = cache(self._cluster)
         self.saturation = cache(self._saturation)
-        self.replicated_rate = cache(self._replicated_rate)
-        self._scan_seconds = cache(lambda regime: costs.scan_seconds_per_subscription(self.of(regime, scale.spec)))
+        self._generate = lru_cache(maxsize=2)(generate)
+        self.parts = lru_cache(maxsize=1)(self._indexed_parts)  # the indexes of one deployment take some 100 MB
+        self._whole_seconds = cache(self._measure_whole)
+        self._scan_seconds = cache(self._measure_scan)
 
-    def of(self, regime: Regime, spec: Spec) -> Workload:
-        """The workload of a regime."""
-        return self.workload(replace(spec, width=NARROW_WIDTH) if regime is Regime.NARROW_SCAN else spec)
+    def site(self, regime: Regime, shape: Shape, spec: Spec | None = None) -> Site:
+        """Matchers of a shape with the usual workload, or another."""
+        return Site(regime, self.scale.spec if spec is None else spec, shape)
 
-    def service(self, regime: Regime, workload: Workload, deployment: Deployment) -> Floats:
-        """Seconds per event in each part."""
-        if regime is Regime.INDEX:
-            large = workload.low.shape[1] > self.scale.spec.subscriptions
-            most = self.scale.held_parts_measured if large else self.scale.parts_measured
-            return costs.service_by_index(workload, deployment, most)
-        return costs.service_by_scan(deployment, self._scan_seconds(regime))
+    def workload(self, site: Site) -> Workload:
+        """The subscriptions and events."""
+        narrow = site.regime is Regime.NARROW_SCAN
+        return self._generate(replace(site.spec, width=NARROW_WIDTH) if narrow else site.spec)
 
-    def _cluster(self, regime: Regime, spec: Spec, shape: Shape) -> Cluster:
-        self.progress(f"{regime}: {spec.subscriptions:,} subscriptions on {shape.matchers} matchers")
-        workload = self.of(regime, spec)
-        return self.cluster_of(regime, workload, _layout(workload, shape))
-
-    def cluster_of(self, regime: Regime, workload: Workload, layout: Layout) -> Cluster:
-        """Any layout at work."""
-        deployment = deploy(workload, layout)
-        return Cluster(deployment, self.service(regime, workload, deployment))
-
-    def _saturation(
-        self, regime: Regime, spec: Spec, shape: Shape, policy: Policy = Policy.ADAPTIVE
-    ) -> Saturation:
-        return saturation(self.cluster(regime, spec, shape), policy)
-
-    def rate(self, regime: Regime, spec: Spec, shape: Shape, policy: Policy = Policy.ADAPTIVE) -> float:
+    def rate(self, site: Site, policy: Policy = Policy.ADAPTIVE) -> float:
         """Events per second at saturation."""
-        return self.saturation(regime, spec, shape, policy).rate
+        return self.saturation(site, policy).rate
 
-    def _replicated_rate(self, regime: Regime, spec: Spec, matchers: int) -> float:
-        """Events per second at saturation where every matcher holds everything and gets its share of the events."""
-        workload = self.of(regime, spec)
-        if regime is not Regime.INDEX:
-            return matchers / (spec.subscriptions * self._scan_seconds(regime))
-        self.progress(f"{regime}: {spec.subscriptions:,} subscriptions, replicated")
-        everything, rows = np.arange(spec.subscriptions), np.arange(min(spec.events, costs.BATCH_EVENTS))
-        return matchers / costs.index_seconds(workload, everything, rows)
+    def replicated_rate(self, site: Site) -> float:
+        """Events per second where every matcher holds everything and gets its share of the events."""
+        if site.regime is Regime.INDEX:
+            return site.shape.matchers / self._whole_seconds(site.spec)
+        return site.shape.matchers / (site.spec.subscriptions * self._scan_seconds(site.regime))
+
+    def _saturation(self, site: Site, policy: Policy) -> Saturation:
+        self.progress(
+            f"{site.regime}, {policy}: {site.spec.subscriptions:,} subscriptions, {site.shape.matchers} matchers"
+        )
+        if site.regime is Regime.INDEX:
+            return _calibrated(*self.parts(site), policy)
+        workload = self.workload(site)
+        deployment = deploy(workload, site.shape.layout(workload))
+        return saturation(self._scanning(site.regime, deployment), policy)
+
+    def reshaped(self, site: Site, layout: Layout) -> Cluster:
+        """The matchers at work after a change of the layout."""
+        deployment = deploy(self.workload(site), layout)
+        if site.regime is not Regime.INDEX:
+            return self._scanning(site.regime, deployment)
+        self.progress(f"{site.regime}: {len(layout.matchers)} matchers, layout {layout.version}")
+        parts = IndexedParts(self.workload(site), deployment, self.scale.parts_measured)
+        return _calibrated(deployment, parts, Policy.ADAPTIVE).cluster
+
+    def _scanning(self, regime: Regime, deployment: Deployment) -> Cluster:
+        return Cluster(deployment, service_by_scan(deployment, self._scan_seconds(regime)))
+
+    def _indexed_parts(self, site: Site) -> tuple[Deployment, IndexedParts]:
+        workload = self.workload(site)
+        deployment = deploy(workload, site.shape.layout(workload))
+        usual = site.spec == self.scale.spec
+        most = self.scale.parts_measured if usual else self.scale.parts_sampled
+        return deployment, IndexedParts(workload, deployment, most)
+
+    def _measure_whole(self, spec: Spec) -> float:
+        self.progress(f"{Regime.INDEX}: {spec.subscriptions:,} subscriptions, replicated")
+        workload = self._generate(spec)
+        return index_seconds(workload.index(np.arange(spec.subscriptions)), workload, np.arange(spec.events))
+
+    def _measure_scan(self, regime: Regime) -> float:
+        return scan_seconds_per_subscription(self.workload(self.site(regime, Shape(1))))
 
 
-def _layout(workload: Workload, shape: Shape) -> Layout:
-    if len(shape.attributes) == 1:
-        return peer_to_peer(workload, shape.matchers, shape.attributes[0])
-    return m_partition(workload, shape.matchers, shape.attributes)
+def _calibrated(deployment: Deployment, parts: IndexedParts, policy: Policy) -> Saturation:
+    """Saturation with the service times of the events that the policy sends to each part, as matchers report them."""
+    found = saturation(Cluster(deployment, parts.service()), policy)
+    for _ in range(CALIBRATIONS):
+        service = parts.service_of_sent(found.rows, found.parts)
+        found = saturation(Cluster(deployment, service), policy)
+    return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fieldfare.errors import MissingDependencyError
-from fieldfare.experiments.results import Figure, Panel, shown
+from fieldfare.experiments.results import Figure, Panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,17 +56,25 @@ def _draw(axes: Axes, panel: Panel) -> None:
     bars = isinstance(panel.series[0].x[0], str)
     (_draw_bars if bars else _draw_lines)(axes, panel)
     for moment, name in panel.moments.items():
-        axes.axvline(moment, color="#999999", linewidth=0.9, linestyle=":")
-        axes.annotate(name, (moment, 1.0), xycoords=("data", "axes fraction"), rotation=90, va="top", ha="right",
-                      fontsize=7.5, color="#666666")  # fmt: skip
+        axes.axvline(moment, color="#777777", linewidth=1.0, linestyle=":", label=name)
     if panel.log:
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0.0)
-    axes.yaxis.set_major_formatter(lambda value, _: shown(value))
+    axes.yaxis.set_major_formatter(lambda value, _: _short(value))
+    axes.yaxis.set_minor_formatter("")
     axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
-    if len(panel.series) > 1:
-        axes.legend(fontsize=8)
+    named = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))  # a name stands once
+    if len(named) > 1:
+        axes.legend(named.values(), named.keys(), fontsize=8)
+
+
+def _short(value: float) -> str:
+    """A number on an axis: 400k, 20M."""
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if value >= size:
+            return f"{value / size:g}{unit}"
+    return f"{value:g}"
 
 
 def _draw_lines(axes: Axes, panel: Panel) -> None:

@@ -115,7 +115,9 @@ class Queues:
     def _report(self, cluster: Cluster, parts: Places, ends: Floats, weight: float) -> None:
         layout, placement = cluster.deployment.layout, cluster.deployment.placement
         if self._reported is not None and self._reported[0] == layout.version:
-            parts_waiting, ends_waiting = (np.concatenate(pair) for pair in zip(self._waiting, (parts, ends), strict=True))
+            parts_waiting, ends_waiting = (
+                np.concatenate(pair) for pair in zip(self._waiting, (parts, ends), strict=True)
+            )
         else:
             parts_waiting, ends_waiting = parts, ends  # what waits from before has parts of other numbers
         late = ends_waiting > self.now
@@ -142,6 +144,7 @@ def _serve(arrivals: Floats, matchers: Places, seconds: Floats, free_at: Floats)
 class Saturation:
     """The highest rate that can be sustained, and some seconds at that rate, once the policy has settled."""
 
+    cluster: Cluster
     rate: float
     seconds: list[Second]
 
@@ -155,6 +158,16 @@ class Saturation:
         """Where they were sent."""
         return np.concatenate([second.parts for second in self.seconds])
 
+    @property
+    def busy(self) -> Floats:
+        """Seconds that each matcher worked on them."""
+        return busy_seconds(self.cluster.deployment, self.cluster.service, self.parts)
+
+
+def busy_seconds(deployment: Deployment, service: Floats, parts: Places) -> Floats:
+    """Seconds that each matcher works on events that were sent to parts."""
+    return np.bincount(deployment.matcher_of[parts], service[parts], len(deployment.layout.matchers))
+
 
 def saturation(cluster: Cluster, policy: Policy = Policy.ADAPTIVE, reports: int = SATURATION_REPORTS) -> Saturation:
     """Bisect for the rate above which work piles up at some matcher."""
@@ -167,7 +180,7 @@ def saturation(cluster: Cluster, policy: Policy = Policy.ADAPTIVE, reports: int 
             high = rate
         else:
             low, settled = rate, seconds[reports // 2 :]
-    return Saturation(low, settled)
+    return Saturation(cluster, low, settled)
 
 
 def run(cluster: Cluster, policy: Policy, rate: float, reports: int) -> list[Second]:

@@ -81,7 +81,12 @@ def to_markdown(figures: Sequence[Figure]) -> str:
 
 def _markdown(figure: Figure) -> str:
     heading = " | ".join(["", *figure.columns])
-    lines = [f"## Figure {figure.name}: {figure.title}", "", f"|{heading} |", "| --- |" + " ---: |" * len(figure.columns)]
+    lines = [
+        f"## Figure {figure.name}: {figure.title}",
+        "",
+        f"|{heading} |",
+        "| --- |" + " ---: |" * len(figure.columns),
+    ]
     lines += [f"| {name} | {' | '.join(map(shown, cells))} |" for name, cells in figure.rows.items()]
     return "\n".join([*lines, "", f"*{figure.method}*", "", figure.conclusion, ""])
 

@@ -19,6 +19,7 @@ from fieldfare.partitioning.elastic import merge, split
 
 REGIMES = (Regime.NARROW_SCAN, Regime.INDEX)
 _METHOD = "Trace-driven model with measured service times. A second of the model is a report, or a micro-batch."
+RISE = 1.01  # of the rate, each second
 DETECTION_SECONDS = 17.5  # the paper's mean time until a failure is known everywhere
 
 
@@ -29,9 +30,8 @@ def figure_5(lab: Laboratory) -> Figure:
     rows: dict[str, list[Cell]] = {}
     panels = []
     for regime in REGIMES:
-        cluster = lab.cluster(regime, lab.scale.spec, shape)
-        limit = lab.rate(regime, lab.scale.spec, shape)
-        series = []
+        found = lab.saturation(lab.site(regime, shape), Policy.ADAPTIVE)
+        cluster, limit, series = found.cluster, found.rate, []
         for name, share in shares.items():
             responses = _responses(run(cluster, Policy.ADAPTIVE, limit * share, seconds))
             growth = (responses[-1] - responses[seconds // 2]) / (seconds - 1 - seconds // 2)
@@ -81,7 +81,8 @@ def figure_9(lab: Laboratory) -> Figure:
     return Figure(
         "9",
         "adding matchers under a rising load",
-        _METHOD + " The rate rises by 1% a second; a matcher joins, by `split`, when more than a second of work waits.",
+        _METHOD
+        + " The rate rises by 1% each second; a matcher joins, by `split`, when more than a second of work waits.",
         ("paper", *REGIMES),
         rows,
         "A split takes effect with the next batch. It helps the matcher that was split; "
@@ -92,17 +93,17 @@ def figure_9(lab: Laboratory) -> Figure:
 
 def _grow(lab: Laboratory, regime: Regime) -> Elastic:
     lab.progress(f"{regime}: a rising load")
-    workload = lab.of(regime, lab.scale.spec)
-    cluster = lab.cluster(regime, lab.scale.spec, Shape(lab.scale.matchers[0]))
-    rate = 0.8 * lab.rate(regime, lab.scale.spec, Shape(lab.scale.matchers[0]))
+    site = lab.site(regime, Shape(lab.scale.matchers[0]))
+    found = lab.saturation(site, Policy.ADAPTIVE)
+    cluster, rate, table = found.cluster, 0.8 * found.rate, lab.workload(site).table
     queues, responses, joined = Queues(Policy.ADAPTIVE), [], []
     for second in range(lab.scale.timeline_seconds):
-        rate *= 1.01
+        rate *= RISE
         passed = queues.second(cluster, rate)
         responses.append(float(passed.responses.mean()))
         if passed.backlog > 1.0 and (not joined or second - joined[-1] >= 3):
-            layout, _ = split(cluster.deployment.layout, queues.busiest(cluster.deployment.layout), workload.table)
-            cluster = lab.cluster_of(regime, workload, layout)
+            layout = cluster.deployment.layout
+            cluster = lab.reshaped(site, split(layout, queues.busiest(layout), table)[0])
             joined.append(second)
     relief = [_seconds_to_relief(responses, second) for second in joined]
     return Elastic(responses, joined, relief, len(cluster.deployment.layout.matchers))
@@ -160,8 +161,9 @@ def figure_10(lab: Laboratory) -> Figure:
 
 def _fail(lab: Laboratory, regime: Regime) -> Failures:
     lab.progress(f"{regime}: failures")
-    workload, spec, shape = lab.of(regime, lab.scale.spec), lab.scale.spec, Shape(lab.scale.matchers[-1])
-    cluster, rate = lab.cluster(regime, spec, shape), 0.7 * lab.rate(regime, spec, shape)
+    site = lab.site(regime, Shape(lab.scale.matchers[-1]))
+    found = lab.saturation(site, Policy.ADAPTIVE)
+    cluster, rate, table = found.cluster, 0.7 * found.rate, lab.workload(site).table
     seconds, outage = lab.scale.timeline_seconds, round(DETECTION_SECONDS)
     died = list(range(seconds // 6, seconds - outage, seconds // 2))
     queues, responses, waiting = Queues(Policy.ADAPTIVE), [], NONE
@@ -172,7 +174,7 @@ def _fail(lab: Laboratory, regime: Regime) -> Failures:
             dead = queues.busiest(cluster.deployment.layout)
         again = NONE
         if dead is not None and second - outage in died:
-            cluster = lab.cluster_of(regime, workload, merge(cluster.deployment.layout, dead, workload.table)[0])
+            cluster = lab.reshaped(site, merge(cluster.deployment.layout, dead, table)[0])
             dead, again, waiting = None, waiting, NONE
         passed = queues.second(cluster, rate, again=again, dead=dead)
         responses.append(float(passed.responses.mean()))
@@ -196,4 +198,3 @@ def _joined(first: Events, second: Events) -> Events:
 
 def _responses(seconds: Sequence[Second]) -> list[float]:
     return [float(second.responses.mean()) for second in seconds]
-

@@ -5,7 +5,7 @@ Four attributes of length 1,000; each has one hot spot, and ranges lie around it
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -37,10 +37,6 @@ class Spec:
     events: int = 65_536
     seed: int = 1
 
-    def narrow(self) -> Spec:
-        """The same with ranges that hardly reach into a second segment."""
-        return replace(self, width=NARROW_WIDTH)
-
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -66,7 +62,7 @@ class Workload:
 
     def index(self, boxes: Places) -> Index:
         """An index of some of the subscriptions."""
-        return Index.from_boxes(boxes.tolist(), self._bounds(boxes))
+        return Index.from_boxes(boxes, self._bounds(boxes))
 
     def _bounds(self, boxes: slice | Places) -> dict[str, tuple[Floats, Floats]]:
         return {

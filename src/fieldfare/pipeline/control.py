@@ -82,7 +82,9 @@ class Control:
         for part in report.parts:
             if part.events and part.seconds > 0:
                 measured, known = part.events / part.seconds, self._rates[part.part]
-                self._rates[part.part] = measured if known == 0 else _RATE_MEMORY * known + (1 - _RATE_MEMORY) * measured
+                self._rates[part.part] = (
+                    measured if known == 0 else _RATE_MEMORY * known + (1 - _RATE_MEMORY) * measured
+                )
         decisions = [f"a new base was not made: {self._catalog.problem}"] if self._catalog.problem else []
         self._catalog.problem = None
         return [*decisions, *self._compare(report, seconds), *self._scale(report, seconds)]
@@ -104,7 +106,9 @@ class Control:
             loaded = busiest(layout, load)
             self._catalog.rebuild(Reshape(layout.to_json(), split=loaded))
             self._late = 0
-            return [f"batches take {seconds:.1f} s: splitting matcher {loaded}, the most loaded of {len(layout.matchers)}"]
+            return [
+                f"batches take {seconds:.1f} s: splitting matcher {loaded}, the most loaded of {len(layout.matchers)}"
+            ]
         if self._idle >= _IDLE_BATCHES and len(layout.matchers) > self._elasticity.matchers_min:
             idle = idlest(layout, load)
             self._catalog.rebuild(Reshape(layout.to_json(), merge=idle))

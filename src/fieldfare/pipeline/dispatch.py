@@ -43,6 +43,7 @@ class Dispatch:
     reader: Reader | None  # makes events of the rows that Spark has, unless those are events
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The task's rows, as events with the part and the matcher of each visit."""
         layout = self.version.layout
         load, policy = self.forwarding.load, self.forwarding.policy
         context = TaskContext.get()

@@ -31,9 +31,11 @@ _DECIMAL_PLACES_MAX = 38
 Fault: TypeAlias = dict[str, str | None]
 
 
-class _Line(NamedTuple):
-    number: int  # in its file, from 1
-    text: bytes
+class _Block(NamedTuple):
+    """Lines that follow each other, and beside them their numbers in the file, from 1."""
+
+    numbers: list[int]
+    lines: list[bytes]
 
 
 class JsonEvents:
@@ -52,7 +54,7 @@ class JsonEvents:
 
     def read(self, stream: BinaryIO, part: Slice) -> Iterator[tuple[list[pa.Array], list[Fault | None]]]:
         """The columns of some lines, and beside them the fault of each line, or None. Empty lines are passed over."""
-        for block in _blocks(islice(_lines(stream), part.first_row, part.first_row + part.rows)):
+        for block in _blocks(stream, part):
             rows, reasons = self._rows(block)
             try:
                 columns = self._columns(rows)
@@ -61,33 +63,32 @@ class JsonEvents:
                     if misfit := self._misfit(row):
                         rows[place], reasons[place] = {}, misfit
                 columns = self._columns(rows)
-            yield columns, [_fault(part, line, reason) for line, reason in zip(block, reasons, strict=True)]
+            yield columns, _faults(part, block, reasons)
 
-    def _rows(self, block: Sequence[_Line]) -> tuple[list[dict[str, Any]], list[str | None]]:
+    def _rows(self, block: _Block) -> tuple[list[dict[str, Any]], list[str | None]]:
         """The objects of lines; where a line is bad, an empty one and the reason."""
         rows: list[dict[str, Any]] = []
         reasons: list[str | None] = []
-        for line in block:
+        for number, line in zip(*block, strict=True):
             try:
-                rows.append(self._row(line))
+                rows.append(self._row(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line))
                 reasons.append(None)
             except RowError as error:
                 rows.append({})
                 reasons.append(str(error))
         return rows, reasons
 
-    def _row(self, line: _Line) -> dict[str, Any]:
-        text = line.text.removeprefix(codecs.BOM_UTF8) if line.number == 1 else line.text
-        if len(text) >= LINE_BYTES_MAX:
+    def _row(self, line: bytes) -> dict[str, Any]:
+        if len(line) >= LINE_BYTES_MAX:
             raise RowError(f"longer than {LINE_BYTES_MAX:,} bytes")
         try:
-            row: dict[str, Any] = self._decode(text)
+            row: dict[str, Any] = self._decode(line)
         except (ValueError, RecursionError) as error:
-            json_values(text)  # says it better where the line is not JSON at all
+            json_values(line)  # says it better where the line is not JSON at all
             raise RowError(str(error)) from error
         # Every key is followed by a colon: where there are as many as keys, no key stands twice, and none was ignored.
-        if text.count(b":") != len(row):
-            json_values(text)
+        if line.count(b":") != len(row):
+            json_values(line)
         if self._has_decimals:
             _check_decimals(row)
         return row
@@ -115,36 +116,36 @@ def _check_decimals(value: Any) -> None:
             _check_decimals(inner)
 
 
-def _fault(part: Slice, line: _Line, reason: str | None) -> Fault | None:
-    if reason is None:
-        return None
-    return {"place": f"{part.name}:{line.number}", "reason": reason, "raw": excerpt(line.text)}
+def _faults(part: Slice, block: _Block, reasons: Sequence[str | None]) -> list[Fault | None]:
+    return [
+        None if reason is None else {"place": f"{part.name}:{number}", "reason": reason, "raw": excerpt(line)}
+        for number, line, reason in zip(*block, reasons, strict=True)
+    ]
 
 
-def _lines(stream: BinaryIO) -> Iterator[_Line]:
-    """The lines of a file. Of one that is too long, only the beginning."""
-    number = 0
-    while text := stream.readline(LINE_BYTES_MAX):
-        number += 1
-        yield _Line(number, text)
-        while len(text) == LINE_BYTES_MAX and not text.endswith(b"\n"):
-            text = stream.readline(LINE_BYTES_MAX)
-
-
-def _blocks(lines: Iterator[_Line]) -> Iterator[list[_Line]]:
-    """The lines that are not empty, in blocks of limited size."""
-    block: list[_Line] = []
-    size = 0
-    for line in lines:
-        if line.text.isspace():
+def _blocks(stream: BinaryIO, part: Slice) -> Iterator[_Block]:
+    """The lines of a slice that are not empty, in blocks of limited size."""
+    block, size = _Block([], []), 0
+    lines = islice(_lines(stream), part.first_row, part.first_row + part.rows)
+    for number, line in enumerate(lines, part.first_row + 1):
+        if line.isspace():
             continue
-        block.append(line)
-        size += len(line.text)
-        if len(block) == _BLOCK_ROWS or size > _BLOCK_BYTES:
+        block.numbers.append(number)
+        block.lines.append(line)
+        size += len(line)
+        if len(block.lines) == _BLOCK_ROWS or size > _BLOCK_BYTES:
             yield block
-            block, size = [], 0
-    if block:
+            block, size = _Block([], []), 0
+    if block.lines:
         yield block
+
+
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file. Of one that is too long, only the beginning."""
+    while line := stream.readline(LINE_BYTES_MAX):
+        yield line
+        while len(line) == LINE_BYTES_MAX and not line.endswith(b"\n"):
+            line = stream.readline(LINE_BYTES_MAX)
 
 
 def _object_type(fields: Sequence[pa.Field]) -> Any:

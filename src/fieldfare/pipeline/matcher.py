@@ -36,9 +36,9 @@ class Tally:
     faults: list[Fault] = field(default_factory=list)
     arrivals: Counter[int] = field(default_factory=Counter)
 
-    def report(self, files: list[WrittenFile]) -> TaskReport:
-        """The tally as the driver gets it."""
-        return TaskReport(files, _summed(self.parts), self.faults, dict(self.arrivals))
+    def report(self, events: int = 0, files: Sequence[WrittenFile] = ()) -> TaskReport:
+        """The tally as the driver gets it, with what was written."""
+        return TaskReport(events, list(files), _summed(self.parts), self.faults, dict(self.arrivals))
 
     def add(self, report: TaskReport) -> None:
         """Take over what an earlier task did."""
@@ -53,7 +53,9 @@ Matched = tuple[pa.RecordBatch, pa.ListArray]
 class Producer(Protocol):
     """Something that turns the rows of a task into events with their ids, and keeps a tally."""
 
-    def __call__(self, rows: Iterator[pa.RecordBatch], tally: Tally) -> Iterator[Matched]: ...
+    def __call__(self, rows: Iterator[pa.RecordBatch], tally: Tally) -> Iterator[Matched]:
+        """Events of the task's rows, with their ids."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Match:
     reader: Reader | None = None  # makes events of the rows that Spark has, unless those are events
 
     def __call__(self, rows: Iterator[pa.RecordBatch], tally: Tally) -> Iterator[Matched]:
+        """Events of the task's rows, with their ids."""
         for gathered in _gathered(rows if self.reader is None else self.reader(rows)):
             events, poison = sound_rows(gathered)
             if poison is not None:
@@ -85,6 +88,7 @@ class Rows:
     id_type: pa.DataType
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The events with one more column."""
         for events, ids in self.producer(batches, Tally()):
             yield without_system(events).append_column(SUBSCRIPTION_IDS, ids.cast(pa.list_(self.id_type)))
 
@@ -98,12 +102,15 @@ class Written:
     options: WriteOptions
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One row: the report."""
         tally = Tally()
+        count = 0
         with EventWriter(self.stage, self.options) as writer:
             for events, ids in self.producer(batches, tally):
                 writer.write(without_system(events), ids)
+                count += events.num_rows
             file = writer.close()
-        yield tally.report([file] if file else []).as_batch()
+        yield tally.report(count, [file] if file else []).as_batch()
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -146,7 +153,9 @@ def _matched(index: Index, events: pa.RecordBatch, tally: Tally) -> Matched:
             tally.faults.append(Fault("", str(error), raw))
             return events.slice(0, 0), index.match_table(events.slice(0, 0))
     half = events.num_rows // 2
-    sound, lists = zip(*(_matched(index, piece, tally) for piece in (events.slice(0, half), events.slice(half))), strict=True)
+    sound, lists = zip(
+        *(_matched(index, piece, tally) for piece in (events.slice(0, half), events.slice(half))), strict=True
+    )
     return pa.concat_batches(sound), pa.concat_arrays(lists)
 
 

@@ -113,9 +113,8 @@ class OutputFolder:
     ) -> CommittedBatch:
         """Make a batch visible, all at once; one that was committed before stays as it is."""
         try:
-            if not self.is_committed(batch_id):
-                with output_errors(self.folder):
-                    self._publish(self._assembled(batch_id, files, quarantine, note or {}), batch_id)
+            with output_errors(self.folder):
+                self._publish(self._assembled(batch_id, files, quarantine, note or {}), batch_id)
         finally:
             for stage in self._staging.glob(f"{batch_id}-*"):
                 shutil.rmtree(stage, ignore_errors=True)  # a task may linger; the next run removes what is left

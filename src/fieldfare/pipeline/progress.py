@@ -33,7 +33,9 @@ class ProgressLine(Watcher):
             self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._live:
             self._live.stop()
 
@@ -63,11 +65,16 @@ class ProgressLine(Watcher):
 
     def _line(self, summary: BatchSummary) -> str:
         events, matches = self._rates or (0.0, 0.0)
-        pieces = [f"batch {summary.batch_id}", f"{self._total:,} events", f"{events:,.0f} events/s", f"{matches:,.0f} matches/s"]
+        pieces = [
+            f"batch {summary.batch_id}",
+            f"{self._total:,} events",
+            f"{events:,.0f} events/s",
+            f"{matches:,.0f} matches/s",
+        ]
         p50, p99 = summary.latency_seconds(0.5), summary.latency_seconds(0.99)
         if p50 is not None and p99 is not None:
             pieces.append(f"latency p50 {p50:.2f} s, p99 {p99:.2f} s")
-        pieces += [f"{summary.subscriptions:,} subscriptions", f"{summary.layout} × {summary.matchers}"]
+        pieces += [f"{summary.subscriptions:,} subscriptions", f"{summary.layout} x {summary.matchers}"]
         pieces.append(f"load {loads(summary)}")
         if summary.quarantined:
             pieces.append(f"{summary.quarantined:,} quarantined")

@@ -44,6 +44,7 @@ class WrittenFile(msgspec.Struct, frozen=True):
 class TaskReport(msgspec.Struct, frozen=True):
     """What one task did."""
 
+    events: int = 0  # that were written, or left out because nobody wants them
     files: list[WrittenFile] = []
     parts: list[PartReport] = []
     faults: list[Fault] = []
@@ -58,6 +59,7 @@ class BatchReport:
     """What all tasks of a batch did."""
 
     def __init__(self, tasks: Sequence[TaskReport]) -> None:
+        self.events = sum(task.events for task in tasks)  # that were matched
         self.files = [file for task in tasks for file in task.files]
         self.parts = [part for task in tasks for part in task.parts]
         self.faults = [fault for task in tasks for fault in task.faults]
@@ -69,14 +71,9 @@ class BatchReport:
         return BatchReport([msgspec.msgpack.decode(message, type=TaskReport) for message in messages])
 
     @property
-    def events(self) -> int:
-        """Events that were matched."""
-        return sum(file.rows for file in self.files)
-
-    @property
     def matches(self) -> int:
         """Pairs of an event and a subscription."""
-        return sum(part.matches for part in self.parts)
+        return sum(file.matches for file in self.files)
 
     @cached_property
     def arrivals(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -33,7 +33,7 @@ from fieldfare.pipeline.reports import BatchReport
 from fieldfare.pipeline.source import FolderSource, stream_slices
 from fieldfare.pipeline.stages import Events, Matching, written
 from fieldfare.pipeline.summary import BatchSummary, Summary
-from fieldfare.store.base import Order, Scope
+from fieldfare.store.base import ALL, Order, Scope
 from fieldfare.store.catalog import Catalog
 from fieldfare.store.log import SubscriptionStore, open_store
 
@@ -49,7 +49,7 @@ class PipelineOptions:
     store: str
     output: Path
     checkpoint: Path
-    scope: Scope = Scope()
+    scope: Scope = ALL
     layout: str = AUTO  # or a LayoutKind
     policy: str = Policy.ADAPTIVE
     matchers: int | None = None  # None: as many as needed
@@ -57,7 +57,7 @@ class PipelineOptions:
     replicas: int = 1
     hops: int = 1
     interval_seconds: float = 0.5
-    write: WriteOptions = WriteOptions()
+    write: WriteOptions = field(default_factory=WriteOptions)
     event_time: str | None = None  # a column to measure latency from, where events do not come from a folder
     until_idle: bool = False  # stop when all events that are there have been matched
 
@@ -170,13 +170,12 @@ class Pipeline:
         while not self._stopping.is_set():
             self._failure = None
             try:
-                query = self._start(events, batches)
-                self._follow(query)
-                return
+                self._follow(self._start(events, batches))
+                break
             except (PySparkException, FieldfareError, OSError) as error:
                 if self._stopping.is_set():
                     return  # it ended because it was told to
-                cause: Exception = error if self._failure is None else self._failure
+                cause = self._cause_of(error)
                 remedy = remedy_for(cause)
                 if remedy is Remedy.NONE:
                     raise cause if isinstance(cause, FieldfareError) else PipelineError(reason_of(cause)) from error
@@ -185,6 +184,10 @@ class Pipeline:
                     batches.catalog.discard()
                 else:
                     self._wait(reason_of(cause))
+
+    def _cause_of(self, error: Exception) -> Exception:
+        """The error of the batch itself, if that is what ended the query, which gives only its text."""
+        return self._failure or error
 
     def _start(self, events: DataFrame | FolderSource, batches: _Batches) -> StreamingQuery:
         stream = self._stream(events)
@@ -283,7 +286,9 @@ def described(layout: Layout) -> str:
     """A layout in a few words."""
     count = len(layout.matchers)
     matchers = "1 matcher" if count == 1 else f"{count} matchers"
-    return f"layout {layout.kind} with {matchers}" + (f" on {', '.join(layout.attributes)}" if layout.attributes else "")
+    return f"layout {layout.kind} with {matchers}" + (
+        f" on {', '.join(layout.attributes)}" if layout.attributes else ""
+    )
 
 
 def _one_of(name: str, value: str, known: Sequence[str]) -> None:
@@ -298,7 +303,9 @@ def _sole_owner(lock: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise PipelineError(f"another pipeline runs on {lock.parent.parent}: stop it, or use another one") from error
+            raise PipelineError(
+                f"another pipeline runs on {lock.parent.parent}: stop it, or use another one"
+            ) from error
         yield
 
 

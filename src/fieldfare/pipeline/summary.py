@@ -82,7 +82,7 @@ class Summary:
     def sentence(self) -> str:
         """The run in a sentence."""
         rate = self.events / self.busy_seconds if self.busy_seconds else 0.0
-        text = f"{self.events:,} events in {self.batches:,} batches, {self.matches:,} matches, {rate:,.0f} events/s in batches"
+        text = f"{self.events:,} events in {self.batches:,} batches, {self.matches:,} matches, {rate:,.0f} events/s"
         p50, p99 = (_quantile(self._latencies_ms, share) for share in (0.5, 0.99))
         if p50 is not None and p99 is not None:
             text += f"; latency p50 {p50:.2f} s, p99 {p99:.2f} s"

@@ -1,4 +1,4 @@
-"""Several visits of one event, united: where a layout sends an event to more than one part, its lists come together here.
+"""Several visits of one event, united: where an event has to visit more than one part, its lists come together here.
 
 Matchers return rows in place of writing them; a second shuffle brings the rows of an event together. A subscription
 that was found at two visits stays once. A matcher's report travels along, as a row that is no event.
@@ -29,6 +29,7 @@ class Visits:
     schema: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The visits of the task's events, and a row that is its report."""
         tally = Tally()
         id_type = self.schema.field(SUBSCRIPTION_IDS).type
         for events, ids in self.producer(batches, tally):
@@ -36,7 +37,7 @@ class Visits:
             columns = {name: rows.column(name) for name in rows.schema.names}
             columns |= {SUBSCRIPTION_IDS: ids.cast(id_type), REPORT: pa.nulls(rows.num_rows, pa.binary())}
             yield pa.record_batch([columns[name] for name in self.schema.names], self.schema)
-        report = {EVENT: _NO_EVENT, REPORT: msgspec.msgpack.encode(tally.report([])), SUBSCRIPTION_IDS: []}
+        report = {EVENT: _NO_EVENT, REPORT: msgspec.msgpack.encode(tally.report()), SUBSCRIPTION_IDS: []}
         yield pa.RecordBatch.from_pylist([report], self.schema)
 
 
@@ -45,6 +46,7 @@ class Unite:
     """Unite the visits of each event."""
 
     def __call__(self, rows: Iterator[pa.RecordBatch], tally: Tally) -> Iterator[Matched]:
+        """The task's events, each once."""
         gathered = [batch for batch in rows if batch.num_rows]
         if not gathered:
             return
@@ -67,4 +69,6 @@ def united(visits: pa.RecordBatch) -> Matched:
     events, places = np.divmod(pairs, len(codes.dictionary) + 1)
     offsets = np.searchsorted(events, np.arange(len(first) + 1)).astype(np.int32)
     ids = codes.dictionary.take(pa.array(places))
-    return visits.take(pa.array(first)).drop_columns([SUBSCRIPTION_IDS]), pa.ListArray.from_arrays(pa.array(offsets), ids)
+    return visits.take(pa.array(first)).drop_columns([SUBSCRIPTION_IDS]), pa.ListArray.from_arrays(
+        pa.array(offsets), ids
+    )

@@ -1,7 +1,7 @@
 """A base: the subscriptions of one store version, compiled once and divided among matchers by a layout.
 
     base.json            what it was made from: store, version, scope, layout; and what each part holds
-    numbers.npy          the store's numbers of the subscriptions, ascending: a subscription's position is its place here
+    numbers.npy          the store's numbers of the subscriptions, ascending: their places here are their positions
     part-0007/           the index of a part, as Index.save leaves it; an empty part has none
     part-0007.npy        the positions of the subscriptions in that index
 
@@ -41,6 +41,9 @@ class Scope(msgspec.Struct, frozen=True):
 
     tenant: str | None = None
     topic: str | None = None
+
+
+ALL = Scope()
 
 
 class _Manifest(msgspec.Struct, frozen=True):

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from fieldfare.errors import SnapshotError
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.plan import LayoutPlan, Reshape
-from fieldfare.store.base import UNFINISHED, Base, Order, Scope, build_base, newest_base, open_base
+from fieldfare.store.base import UNFINISHED, Base, Order, build_base, newest_base, open_base
 from fieldfare.store.delta import Delta, write_delta
 from fieldfare.store.log import SubscriptionStore, open_store
 from fieldfare.store.parts import Version
@@ -153,7 +152,7 @@ class _Task(msgspec.Struct, frozen=True):
 
 
 def _start(address: str, snapshots: Path, order: Order) -> subprocess.Popen[str]:
-    """A process that makes a base and prints its folder. The task goes through a pipe: an address may hold a password."""
+    """A process that makes a base and prints its folder. The task goes through a pipe: it may hold a password."""
     process = subprocess.Popen(
         [sys.executable, "-m", "fieldfare.store.catalog"],
         stdin=subprocess.PIPE,

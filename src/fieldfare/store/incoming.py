@@ -43,7 +43,7 @@ def id_type_of(ids: pa.Array) -> str:
 def typed_id(text: str, id_type: str | None) -> SubscriptionId:
     """The id that a text names, where ids are of this type: "12" is 12 among integers."""
     if id_type != INTEGER:
-        if len(text.encode()) > _ID_BYTES_MAX:
+        if len(text.encode(errors="surrogatepass")) > _ID_BYTES_MAX:
             raise InvalidIdError(f"the id {text[:50]!r}… is longer than {_ID_BYTES_MAX:,} bytes")
         if "\0" in text:
             raise InvalidIdError(f"the id {text!r} holds a NUL character, which cannot be stored")

@@ -115,6 +115,7 @@ class SqliteDatabase:
             if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
                 connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA fullfsync = ON")  # on macOS a plain sync does not reach the disk
             connection.execute("PRAGMA temp_store = MEMORY")
             connection.execute(incoming_table(self.dialect))
         except BaseException:
