@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.partitioning.laws import by_hand, visited
+from tests.partitioning.laws import DENSE, by_hand, visited
 
 from fieldfare.forwarding import Dispatcher, Load, Policy, Visits, busiest, forward, idlest, service_seconds
 from fieldfare.model import Section
@@ -98,7 +98,7 @@ class SlowDispatcher:
 @st.composite
 def situations(draw: st.DrawFn) -> tuple[Layout, Candidates, Load, list[float]]:
     """Whole numbers and powers of two, so that both dispatchers compute the same and ties are ties."""
-    layout = draw(by_hand())
+    layout = draw(by_hand(DENSE))
     events = draw(st.integers(0, 30))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     parts, sizes = layout.part_count, [dimension.size for dimension in layout.dimensions]

@@ -86,7 +86,7 @@ def match(
     """
     from rich.progress import Progress
 
-    from fieldfare.files import MatchOptions, match_files
+    from fieldfare.files.match import MatchOptions, match_files
 
     console = Console(stderr=True)
     options = MatchOptions(
@@ -136,11 +136,6 @@ def demo(
     run(DemoOptions(drivers, events, seed, folder), Console())
 
 
-@bench_app.callback()
-def _bench() -> None:
-    pass  # makes `engine` a subcommand, even while it is the only one
-
-
 @bench_app.command()
 def engine(
     *,
@@ -177,3 +172,40 @@ def engine(
     else:
         # A pipe has no width of its own; the table should not be cut for it.
         Console(width=None if sys.stdout.isatty() else _PIPE_COLUMNS).print(bench.render(results))
+
+
+@bench_app.command(name="pipeline")
+def bench_pipeline(
+    *,
+    subscriptions: Annotated[int, typer.Option(min=1, help="How many.")] = 40_000,
+    width: Annotated[float, typer.Option(help="Width of ranges of 1000.")] = 250.0,
+    events: Annotated[int, typer.Option(min=1, help="How many.")] = 1_000_000,
+    layout: Annotated[str, typer.Option(help="Compared with replicated: multi, single or clusters.")] = "multi",
+    policy: Annotated[str, typer.Option(help="adaptive, response-time, subscriptions or random.")] = "adaptive",
+    matchers: Annotated[int, typer.Option(min=1, help="How many.")] = 2,
+    stream_seconds: Annotated[float, typer.Option(min=0.0, help="How long to stream; 0: not at all.")] = 20.0,
+    stream_rate: Annotated[int, typer.Option(min=1, help="Events per second of the stream.")] = 20_000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+) -> None:
+    """Measure the pipeline on local Spark beside its floor and Spark's own join, checked against brute force.
+
+    Example: `fieldfare bench pipeline --subscriptions 1000000 --width 50`
+    """
+    from fieldfare.bench import pipeline as bench
+
+    options = bench.PipelineBenchOptions(
+        subscriptions=subscriptions,
+        width=width,
+        events=events,
+        layout=layout,
+        policy=policy,
+        matchers=matchers,
+        stream_seconds=stream_seconds,
+        stream_rate=stream_rate,
+    )
+    with Console(stderr=True).status("Measuring") as status:
+        result = bench.run(options, status.update)
+    if as_json:
+        typer.echo(bench.to_json(result))
+    else:
+        Console(width=None if sys.stdout.isatty() else _PIPE_COLUMNS).print(bench.render(result))

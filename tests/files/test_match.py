@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fieldfare.errors import EventError, InputError
-from fieldfare.files import MatchOptions, MatchSummary, match_files
+from fieldfare.files.match import MatchOptions, MatchSummary, match_files
 
 SUBSCRIPTIONS = {"cheap": "price < 10", "yhoo": "symbol = 'YHOO' AND price > 1"}
 EVENTS: list[dict[str, Any]] = [

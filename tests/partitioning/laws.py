@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 from hypothesis import strategies as st
-from tests.matching.strategies import MIXED, Event
+from tests.matching.strategies import MIXED, Event, named, ranges
 
 from fieldfare import Index
 from fieldfare.boxes import BoxTable
 from fieldfare.language import compile_many
 from fieldfare.matching.rows import batch_of_rows
-from fieldfare.model import Cut, Section
+from fieldfare.model import Cut, Range, Scalar, Section
 from fieldfare.partitioning.cuts import Cutting
 from fieldfare.partitioning.dimension import Dimension
 from fieldfare.partitioning.elastic import merge, split
@@ -22,6 +22,34 @@ from fieldfare.partitioning.reference import PartIndexes
 
 ATTRIBUTES = [name for kind in MIXED for name in kind.attributes]
 
+# Conditions over any operator and type leave most attributes open, and few events match. These constrain two numbers
+# and a string within small ranges, so that subscriptions crowd, meet events, and fall on one matcher.
+
+DENSE = ["x", "y", "s"]
+_LETTERS = "abcdefgh"
+
+
+def _on(name: str) -> st.SearchStrategy[str]:
+    low = st.integers(0, 7)
+    wrap = (lambda place: repr(_LETTERS[place])) if name == "s" else str
+    near = st.builds(lambda a, width: f"{name} BETWEEN {wrap(a)} AND {wrap(min(7, a + width))}", low, st.integers(0, 2))
+    others = st.sampled_from(["", f"{name} IS NULL", f"{name} > {wrap(3)}", f"{name} != {wrap(4)}"])
+    return st.one_of(near, near, near, low.map(lambda a: f"{name} = {wrap(a)}"), others)
+
+
+@named
+def dense_conditions() -> st.SearchStrategy[str]:
+    conjunctions = st.tuples(*(_on(name) for name in DENSE)).map(lambda tests: " AND ".join(filter(None, tests)))
+    return st.lists(conjunctions.filter(bool), min_size=1, max_size=2).map(" OR ".join)
+
+
+def dense_events(*, ranged: bool) -> st.SearchStrategy[Event]:
+    letters, numbers = list[Scalar](_LETTERS), list[Scalar](range(8))
+    values: dict[str, st.SearchStrategy[Scalar | Range]] = {}
+    for name, pool in {"x": numbers, "y": numbers, "s": letters}.items():
+        values[name] = st.sampled_from(pool) | ranges(pool) if ranged else st.sampled_from(pool)
+    return st.fixed_dictionaries({}, optional=values)
+
 
 def compiled(texts: Sequence[str]) -> BoxTable:
     result = compile_many(texts)
@@ -30,10 +58,10 @@ def compiled(texts: Sequence[str]) -> BoxTable:
 
 
 @st.composite
-def layouts(draw: st.DrawFn, table: BoxTable, rows: Sequence[Event], changes_max: int = 4) -> Layout:
+def layouts(draw: st.DrawFn, table: BoxTable, rows: Sequence[Event], attributes: Sequence[str]) -> Layout:
     """A layout for some boxes, of any kind, after some splits and merges."""
-    layout = draw(st.one_of(made(table, rows), by_hand()))
-    for _ in range(draw(st.integers(0, changes_max))):
+    layout = draw(st.one_of(made(table, rows, attributes), by_hand(attributes)))
+    for _ in range(draw(st.integers(0, 3))):
         layout = draw(changed(layout, table))
     return layout
 
@@ -47,11 +75,11 @@ def changed(draw: st.DrawFn, layout: Layout, table: BoxTable) -> Layout:
 
 
 @st.composite
-def made(draw: st.DrawFn, table: BoxTable, rows: Sequence[Event]) -> Layout:
+def made(draw: st.DrawFn, table: BoxTable, rows: Sequence[Event], attributes: Sequence[str]) -> Layout:
     """What the constructors make."""
     matchers = draw(st.integers(1, 6))
-    dimensions = draw(st.none() | st.lists(st.sampled_from(ATTRIBUTES), min_size=1, max_size=3, unique=True))
-    sample = batch_of_rows(rows, ATTRIBUTES) if draw(st.booleans()) else None
+    dimensions = draw(st.none() | st.lists(st.sampled_from(attributes), min_size=1, max_size=3, unique=True))
+    sample = batch_of_rows(rows, attributes) if draw(st.booleans()) else None
     cutting = Cutting(draw(st.sampled_from(["quantile", "equal"])), sample)
     wide_share = draw(st.sampled_from([0.0, 0.3, 0.5, 1.0]))
     one = dimensions[0] if dimensions else None
@@ -68,21 +96,21 @@ def made(draw: st.DrawFn, table: BoxTable, rows: Sequence[Event]) -> Layout:
 
 
 CUTS: list[Cut] = [
-    (Section.NAN, 0), (Section.BOOLEAN, 0), (Section.BOOLEAN, 1), (Section.NUMBER, -1.5), (Section.NUMBER, 0.0),
-    (Section.NUMBER, 1.0), (Section.NUMBER, 2.0**53), (Section.NUMBER, 2**53 + 1), (Section.NUMBER, 2**63 - 1),
-    (Section.NUMBER, 2.0**63), (Section.STRING, b""), (Section.STRING, b"a"), (Section.STRING, b"a\x00"),
-    (Section.STRING, b"ab"), (Section.STRING, "é".encode()), (Section.STRING, b"\xc4"), (Section.TIME, -1),
-    (Section.TIME, 1_704_067_200_000_000),
-]  # fmt: skip
+    *((section, 0) for section in (Section.NAN, Section.BOOLEAN)),
+    (Section.BOOLEAN, 1),
+    *((Section.NUMBER, value) for value in (-1.5, 0.0, 1.0, 3.0, 5.0, 2.0**53, 2**53 + 1, 2**63 - 1, 2.0**63)),
+    *((Section.STRING, value) for value in (b"", b"a", b"a\x00", b"ab", b"d", "é".encode(), b"\xc4")),
+    *((Section.TIME, value) for value in (-1, 1_704_067_200_000_000)),
+]
 
 
 @st.composite
-def by_hand(draw: st.DrawFn) -> Layout:
+def by_hand(draw: st.DrawFn, attributes: Sequence[str]) -> Layout:
     """Any cuts at all, with any number of matchers for each segment and any hops."""
-    attributes = draw(st.lists(st.sampled_from(ATTRIBUTES), min_size=1, max_size=3, unique=True))
+    chosen = draw(st.lists(st.sampled_from(attributes), min_size=1, max_size=3, unique=True))
     matchers = draw(st.integers(1, 5))
     dimensions = []
-    for attribute in attributes:
+    for attribute in chosen:
         cuts = draw(st.sets(st.sampled_from(CUTS), max_size=matchers - 1).map(sorted))
         extra = draw(st.lists(st.integers(0, len(cuts)), min_size=matchers, max_size=matchers))
         groups: list[list[int]] = [[] for _ in range(len(cuts) + 1)]

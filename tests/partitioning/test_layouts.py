@@ -7,7 +7,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.matching.strategies import Event, conditions, events, range_conditions, range_events
-from tests.partitioning.laws import by_hand, changed, check_law, compiled, layouts
+from tests.partitioning.laws import (
+    ATTRIBUTES,
+    DENSE,
+    by_hand,
+    changed,
+    check_law,
+    compiled,
+    dense_conditions,
+    dense_events,
+    layouts,
+)
 
 from fieldfare import Range
 from fieldfare.errors import LayoutError
@@ -26,24 +36,36 @@ slow_to_draw = settings(
 
 
 @given(st.data(), st.lists(conditions(), min_size=1, max_size=8), st.lists(events(), min_size=1, max_size=4))
-@settings(slow_to_draw, max_examples=120)
+@settings(slow_to_draw, max_examples=50)
 def test_every_candidate_finds_every_match(data: st.DataObject, texts: list[str], rows: list[Event]) -> None:
-    check_law(data.draw(layouts(compiled(texts), rows)), texts, rows)
+    check_law(data.draw(layouts(compiled(texts), rows, ATTRIBUTES)), texts, rows)
 
 
 @given(
     st.data(), st.lists(range_conditions(), min_size=1, max_size=8), st.lists(range_events(), min_size=1, max_size=4)
 )
-@settings(slow_to_draw, max_examples=120)
+@settings(slow_to_draw, max_examples=50)
 def test_ranges_visit_every_segment_they_meet(data: st.DataObject, texts: list[str], rows: list[Event]) -> None:
-    check_law(data.draw(layouts(compiled(texts), rows)), texts, rows)
+    check_law(data.draw(layouts(compiled(texts), rows, ATTRIBUTES)), texts, rows)
 
 
-@given(st.data(), st.lists(conditions(), min_size=1, max_size=8))
-@settings(slow_to_draw, max_examples=120)
+many = st.lists(dense_conditions(), min_size=1, max_size=20)
+
+
+crowds = [st.lists(dense_events(ranged=ranged), min_size=1, max_size=12) for ranged in (False, True)]
+
+
+@given(st.data(), many, st.one_of(crowds))
+@settings(slow_to_draw, max_examples=100)
+def test_every_candidate_finds_the_matches_in_a_crowd(data: st.DataObject, texts: list[str], rows: list[Event]) -> None:
+    check_law(data.draw(layouts(compiled(texts), rows, DENSE)), texts, rows)
+
+
+@given(st.data(), many)
+@settings(slow_to_draw, max_examples=150)
 def test_parts_of_equal_keys_hold_the_same_boxes(data: st.DataObject, texts: list[str]) -> None:
     table = compiled(texts)
-    before = data.draw(layouts(table, [], changes_max=1))
+    before = data.draw(layouts(table, [], DENSE))
     after = data.draw(changed(before, table))
     held = before.place(table)
     known = {before.part_key(part): set(held.boxes_of(part).tolist()) for part in range(before.part_count)}
@@ -53,11 +75,11 @@ def test_parts_of_equal_keys_hold_the_same_boxes(data: st.DataObject, texts: lis
         assert known.get(after.part_key(part), boxes) == boxes
 
 
-@given(st.data(), st.lists(conditions(), min_size=1, max_size=8))
+@given(st.data(), many)
 @settings(slow_to_draw, max_examples=80)
 def test_a_placement_names_each_pair_once_and_counts_right(data: st.DataObject, texts: list[str]) -> None:
     table = compiled(texts)
-    layout = data.draw(layouts(table, []))
+    layout = data.draw(layouts(table, [], DENSE))
     placement = layout.place(table)
     pairs = list(zip(placement.parts.tolist(), placement.boxes.tolist(), strict=True))
     assert len(set(pairs)) == len(pairs)
@@ -72,13 +94,12 @@ def test_a_placement_names_each_pair_once_and_counts_right(data: st.DataObject, 
     assert placement.copies.shared == len({owner for part, owner in held if layout.is_shared(part)})
 
 
-@given(st.data(), st.lists(conditions(), min_size=1, max_size=8))
+@given(st.data(), many)
 @settings(slow_to_draw, max_examples=80)
 def test_no_matcher_alone_holds_a_subscription(data: st.DataObject, texts: list[str]) -> None:
     table = compiled(texts)
-    matchers = data.draw(st.integers(2, 6))
-    dimensions = data.draw(st.lists(st.sampled_from(["price", "symbol", "at"]), min_size=2, max_size=3, unique=True))
-    layout = multi_dimensional(table, matchers, dimensions=dimensions)
+    dimensions = data.draw(st.lists(st.sampled_from(DENSE), min_size=2, max_size=3, unique=True))
+    layout = multi_dimensional(table, data.draw(st.integers(2, 6)), dimensions=dimensions)
     if data.draw(st.booleans()):
         layout, _ = split(layout, data.draw(st.sampled_from(layout.matchers)), table)
     placement = layout.place(table)
@@ -88,7 +109,7 @@ def test_no_matcher_alone_holds_a_subscription(data: st.DataObject, texts: list[
     assert all(len(those) > 1 for those in holders.values())
 
 
-@given(by_hand())
+@given(by_hand(ATTRIBUTES))
 @settings(slow_to_draw, max_examples=50)
 def test_json_keeps_everything(layout: Layout) -> None:
     again = Layout.from_json(layout.to_json())
@@ -192,6 +213,19 @@ def test_spare_copies_go_clockwise_to_different_matchers() -> None:
     assert placement.copies.spared == 1
 
 
+def test_where_spare_copies_go_is_part_of_a_key() -> None:
+    table = compiled([f"x = {number} AND y = {number}" for number in range(30)])
+    before = multi_dimensional(table, 3, dimensions=["x", "y"])
+    assert before.place(table).copies.spared == 30
+    after, _ = split(before, 1, table)  # the spare copies of what matcher 1 keeps go to the new one, no longer to 2
+    one, other = before.starts[1] + 2, after.starts[1] + 3
+    assert before.matchers_of(one) == after.matchers_of(other) == (2,)
+    assert before.dimensions[1].bounds(2) == after.dimensions[1].bounds(3)
+    assert set(before.place(table).boxes_of(one)) != set(after.place(table).boxes_of(other))
+    assert before.part_key(one) != after.part_key(other)
+    assert before.part_key(before.starts[1]) == after.part_key(after.starts[1])
+
+
 def test_clusters_have_replicas_and_hops() -> None:
     table = compiled(PRICES)
     layout = clusters(table, 13, replicas=3, hops=2, dimension="price")
@@ -221,7 +255,8 @@ def test_parts_are_numbered_by_dimension_with_the_shared_ones_last() -> None:
     assert [layout.part_dimension(part) for part in range(8)] == [0, 0, 0, 1, 1, 1, 0, 1]
     assert [layout.shared_part_of(part) for part in range(8)] == [6, 6, 6, 7, 7, 7, None, None]
     assert [layout.matchers_of(part) for part in (0, 4, 7)] == [(0,), (1,), (0, 1, 2)]
-    assert len({layout.part_key(part) for part in range(8)}) == 8
+    narrower = Layout("multi", layout.dimensions, wide_share=0.9)
+    assert len({one.part_key(part) for one in (layout, narrower) for part in range(8)}) == 16
 
 
 def test_a_split_takes_the_upper_half_and_a_merge_gives_it_back() -> None:

@@ -81,7 +81,7 @@ def killed_runs(folder: Path, acknowledged: Path, kills: int) -> None:
         process = os.fork()
         if not process:
             run_from(folder, acknowledged, 1_000_000)
-        time.sleep(rng.uniform(0.005, 0.1))
+        time.sleep(rng.uniform(0.005, 0.2))
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
 

@@ -191,8 +191,10 @@ def test_a_dictionary_holds_only_what_is_used(tmp_path: Path) -> None:
 
 def test_small_batches_share_one_dictionary(tmp_path: Path) -> None:
     ids = pa.array([f"{number:050d}" for number in range(1_000)], pa.large_string())
-    values = pa.DictionaryArray.from_arrays(pa.array([number**2 % 997 for number in range(50_000)], pa.int32()), ids)
-    lists = pa.ListArray.from_arrays(pa.array(range(0, 50_001, 100), pa.int32()), values)
+    values = pa.DictionaryArray.from_arrays(
+        pa.array([(number**2 + number // 200) % 997 for number in range(10_000)], pa.int32()), ids
+    )
+    lists = pa.ListArray.from_arrays(pa.array(range(0, 10_001, 20), pa.int32()), values)
     events = pa.record_batch({"price": [1.0] * 500})
     options = WriteOptions(string_ids=True, compression="none")
     whole = written(tmp_path, [(events, lists)], options)

@@ -4,6 +4,7 @@ import datetime
 import errno
 import json
 import os
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -76,8 +77,9 @@ def test_rows_carry_the_time_of_their_file(tmp_path: Path) -> None:
         (b'{"price":NaN}', "invalid character"),
         (b'{"price":1e999}', "out of range"),
         (b'{"price":' + b"9" * 400 + b"}", "out of range"),
-        (b'{"id":' + b"9" * 4000 + b"}", "out of range"),
-        (b'{"id":9223372036854775808}', "'id'"),
+        (b'{"id":' + b"9" * 4000 + b"}", "column 'id'"),
+        (b'{"id":' + b"9" * 5000 + b"}", "out of range"),
+        (b'{"id":9223372036854775808}', "column 'id'"),
         (b'{"id":1.0}', r"\$\.id"),
         (b'{"id":true}', r"\$\.id"),
         (b'{"price":"1"}', r"got `str` - at `\$\.price`"),
@@ -91,8 +93,6 @@ def test_rows_carry_the_time_of_their_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_line_costs_one_row(tmp_path: Path, line: bytes, reason: str) -> None:
-    import re
-
     row = one(tmp_path, line)
     fault = row.pop("_fault")
     assert fault["place"] == "events.jsonl:2"
@@ -249,8 +249,7 @@ def test_a_parquet_file_that_does_not_fit_is_one_fault(tmp_path: Path, table: pa
     pq.write_table(table, path)
     (row,) = rows_of(reader(tmp_path, Format.PARQUET), slice_of(path))
     assert row["_fault"]["place"] == f"events.parquet:1-{table.num_rows}"
-    with pytest.raises(AssertionError, match=reason):
-        raise AssertionError(row["_fault"]["reason"])
+    assert re.search(reason, row["_fault"]["reason"])
 
 
 def test_a_damaged_row_group_costs_only_itself(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import errno
 import multiprocessing
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import pytest
@@ -33,10 +34,10 @@ def test_numbers_name_each_row_of_each_file_once(
     assert ledger.events == len(expected)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(expected)))))
     edges = [0, *cuts, len(expected)]
-    parts = [places(ledger, low, high) for low, high in zip(edges, edges[1:], strict=False)]
+    parts = [places(ledger, low, high) for low, high in pairwise(edges)]
     ledger.close()
     assert [place for part in parts for place in part] == expected
-    assert [len(part) for part in parts] == [high - low for low, high in zip(edges, edges[1:], strict=False)]
+    assert [len(part) for part in parts] == [high - low for low, high in pairwise(edges)]
 
 
 def test_it_is_the_same_after_a_restart(tmp_path: Path) -> None:
@@ -85,6 +86,24 @@ def test_a_checkpoint_that_knows_more_than_the_ledger_is_an_error(tmp_path: Path
     with pytest.raises(InputError, match="has read 4 events, but this ledger names only 3"):
         list(ledger.slices(2, 4))
     ledger.close()
+
+
+def test_files_count_only_when_they_are_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    path = tmp_path / "files.jsonl"
+    ledger = Ledger(path)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", fail)
+        with pytest.raises(OSError, match="Input/output error"):
+            ledger.append(files(3))
+    assert ledger.events == 0
+    ledger.close()
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", fail)
+        with pytest.raises(OSError, match="Input/output error"):
+            Ledger(path)  # what the last run wrote may not be durable either
 
 
 def _open(path: Path) -> None:

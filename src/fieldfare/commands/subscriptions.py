@@ -87,7 +87,7 @@ def import_file(
     """
     from rich.progress import Progress
 
-    from fieldfare.files import ImportOptions, import_subscriptions
+    from fieldfare.files.importing import ImportOptions, import_subscriptions
     from fieldfare.store import open_store
     from fieldfare.store.incoming import Terms
 

@@ -1,4 +1,4 @@
-"""BlueDove section IV-D: what the choice of a candidate is worth (figure 7), and how evenly matchers work (figure 8)."""
+"""BlueDove section IV-D: what the choice of a candidate is worth (figure 7), how evenly matchers work (figure 8)."""
 
 from __future__ import annotations
 

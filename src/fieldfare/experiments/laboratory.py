@@ -36,21 +36,25 @@ class Regime(StrEnum):
 REGIMES = tuple(Regime)
 
 
+USUAL = Spec()
+
+
 @dataclass(frozen=True, slots=True)
 class Scale:
     """How much to do."""
 
-    spec: Spec = Spec()
+    spec: Spec = USUAL
     matchers: tuple[int, ...] = (5, 10, 15, 20)
     parts_measured: int = 80
-    parts_sampled: int = 16  # of workloads other than the usual one
+    parts_sampled: int = 8  # of workloads other than the usual one
     held_sizes: tuple[int, ...] = (10_000, 40_000, 160_000, 400_000)
-    large_sizes: tuple[int, ...] = (40_000, 200_000, 1_000_000, 2_000_000)
+    large_sizes: tuple[int, ...] = (40_000, 200_000, 1_000_000, 4_000_000)
     large_width: float = 50.0
-    timeline_seconds: int = 90
+    timeline_seconds: int = 120
+    reports: int = 24  # seconds that are looked at to find out whether work piles up
 
 
-QUICK = Scale(Spec(subscriptions=2_000, events=8_192), (2, 4), 4, 4, (1_000, 4_000), (2_000, 8_000), 50.0, 48)
+QUICK = Scale(Spec(subscriptions=2_000, events=8_192), (2, 4), 4, 4, (1_000, 4_000), (2_000, 8_000), 50.0, 48, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +118,13 @@ class Laboratory:
         return site.shape.matchers / (site.spec.subscriptions * self._scan_seconds(site.regime))
 
     def _saturation(self, site: Site, policy: Policy) -> Saturation:
-        self.progress(
-            f"{site.regime}, {policy}: {site.spec.subscriptions:,} subscriptions, {site.shape.matchers} matchers"
-        )
+        count = f"{site.spec.subscriptions:,} subscriptions, {site.shape.matchers} matchers"
+        self.progress(f"{site.regime}, {policy}: {count}")
         if site.regime is Regime.INDEX:
-            return _calibrated(*self.parts(site), policy)
+            return self._calibrated(*self.parts(site), policy)
         workload = self.workload(site)
         deployment = deploy(workload, site.shape.layout(workload))
-        return saturation(self._scanning(site.regime, deployment), policy)
+        return saturation(self._scanning(site.regime, deployment), policy, self.scale.reports)
 
     def reshaped(self, site: Site, layout: Layout) -> Cluster:
         """The matchers at work after a change of the layout."""
@@ -130,7 +133,7 @@ class Laboratory:
             return self._scanning(site.regime, deployment)
         self.progress(f"{site.regime}: {len(layout.matchers)} matchers, layout {layout.version}")
         parts = IndexedParts(self.workload(site), deployment, self.scale.parts_measured)
-        return _calibrated(deployment, parts, Policy.ADAPTIVE).cluster
+        return self._calibrated(deployment, parts, Policy.ADAPTIVE).cluster
 
     def _scanning(self, regime: Regime, deployment: Deployment) -> Cluster:
         return Cluster(deployment, service_by_scan(deployment, self._scan_seconds(regime)))
@@ -150,11 +153,10 @@ class Laboratory:
     def _measure_scan(self, regime: Regime) -> float:
         return scan_seconds_per_subscription(self.workload(self.site(regime, Shape(1))))
 
-
-def _calibrated(deployment: Deployment, parts: IndexedParts, policy: Policy) -> Saturation:
-    """Saturation with the service times of the events that the policy sends to each part, as matchers report them."""
-    found = saturation(Cluster(deployment, parts.service()), policy)
-    for _ in range(CALIBRATIONS):
-        service = parts.service_of_sent(found.rows, found.parts)
-        found = saturation(Cluster(deployment, service), policy)
-    return found
+    def _calibrated(self, deployment: Deployment, parts: IndexedParts, policy: Policy) -> Saturation:
+        """Saturation with the service times of the events that the policy sends to each part, as matchers report."""
+        found = saturation(Cluster(deployment, parts.service()), policy, self.scale.reports)
+        for _ in range(CALIBRATIONS):
+            service = parts.service_of_sent(found.rows, found.parts)
+            found = saturation(Cluster(deployment, service), policy, self.scale.reports)
+        return found

@@ -18,6 +18,7 @@ _COLOURS = ("#1f5fa8", "#d9822b", "#6f8f3a", "#8c4a9e", "#555555", "#b03a48")
 _MARKERS = "os^Dvx"
 _MARKED_POINTS_MAX = 24
 _PANEL_INCHES = (5.2, 3.6)
+_CANVAS_INCHES_MIN = 6.8  # so that the title fits
 _STYLE = {
     "font.size": 9.5,
     "axes.titlesize": 10.5,
@@ -40,29 +41,31 @@ def plot(figures: Sequence[Figure], folder: Path) -> list[Path]:
         raise MissingDependencyError("plots need matplotlib: pip install 'fieldfare[plots]'") from error
     folder.mkdir(parents=True, exist_ok=True)
     files = []
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(_STYLE):  # type: ignore[arg-type]  # its keys are typed as literals
         for figure in figures:
             width, height = _PANEL_INCHES
-            canvas = Canvas(figsize=(width * len(figure.panels), height), layout="constrained")
+            canvas = Canvas(figsize=(max(width * len(figure.panels), _CANVAS_INCHES_MIN), height), layout="constrained")
             for axes, panel in zip(np.ravel(canvas.subplots(1, len(figure.panels))), figure.panels, strict=True):
                 _draw(axes, panel)
-            canvas.suptitle(f"Figure {figure.name}: {figure.title}", fontsize=11.5, fontweight="bold")
+            canvas.suptitle(f"Figure {figure.name}: {figure.title}", fontsize=11.0, fontweight="bold")
             files.append(folder / f"figure-{figure.name}.png")
             canvas.savefig(files[-1], dpi=100)
     return files
 
 
 def _draw(axes: Axes, panel: Panel) -> None:
+    from matplotlib.ticker import LogLocator
+
     bars = isinstance(panel.series[0].x[0], str)
     (_draw_bars if bars else _draw_lines)(axes, panel)
     for moment, name in panel.moments.items():
         axes.axvline(moment, color="#777777", linewidth=1.0, linestyle=":", label=name)
-    if panel.log:
-        axes.set_yscale("log")
+    if panel.log_y:
+        axes.set_yscale("log", subs=())
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     else:
         axes.set_ylim(bottom=0.0)
     axes.yaxis.set_major_formatter(lambda value, _: _short(value))
-    axes.yaxis.set_minor_formatter("")
     axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
     named = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))  # a name stands once
     if len(named) > 1:
@@ -78,6 +81,9 @@ def _short(value: float) -> str:
 
 
 def _draw_lines(axes: Axes, panel: Panel) -> None:
+    if panel.log_x:
+        axes.set_xscale("log", subs=())
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     for series, colour, marker in zip(panel.series, _COLOURS, _MARKERS, strict=False):
         few = len(series.x) <= _MARKED_POINTS_MAX
         axes.plot(

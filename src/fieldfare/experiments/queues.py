@@ -18,7 +18,6 @@ from fieldfare.forwarding import Dispatcher, Load, Policy, busiest, forward
 from fieldfare.partitioning.layout import Candidates, Layout
 
 EVENTS_PER_REPORT = 4_096
-SATURATION_REPORTS = 24
 GROWTH_MAX = 0.01  # seconds of backlog that a second may add before it is saturation
 BISECTIONS = 9
 MATCHERS_MAX = 256
@@ -63,10 +62,9 @@ class Second:
 class Queues:
     """The matchers' queues. Time goes on second by second; the layout and the rate may change in between."""
 
-    def __init__(self, policy: Policy, events_per_report: int = EVENTS_PER_REPORT) -> None:
+    def __init__(self, policy: Policy) -> None:
         self.now = 0.0
         self._policy = policy
-        self._events = events_per_report
         self._next_row = 0
         self._free_at = np.zeros(MATCHERS_MAX)  # when each matcher will have done what it was sent
         self._reported: tuple[int, Load] | None = None  # by which version of the layout, and what
@@ -77,10 +75,10 @@ class Queues:
 
         Nobody has noticed yet that a matcher is dead: what is sent to it is stranded, and nothing is reported.
         """
-        deployment, weight = cluster.deployment, rate / self._events
-        clock = np.concatenate([np.zeros(len(again.rows)), np.arange(self._events) / self._events])
+        deployment, weight = cluster.deployment, rate / EVENTS_PER_REPORT
+        clock = np.concatenate([np.zeros(len(again.rows)), np.arange(EVENTS_PER_REPORT) / EVENTS_PER_REPORT])
         arrivals = np.concatenate([again.arrivals, self.now + clock[len(again.rows) :]])
-        fresh = (self._next_row + np.arange(self._events)) % len(deployment.candidates.first)
+        fresh = (self._next_row + np.arange(EVENTS_PER_REPORT)) % len(deployment.candidates.first)
         rows = np.concatenate([again.rows, fresh])
         parts = self._forwarded(deployment, rows, clock)
         alive = deployment.matcher_of[parts] != (-1 if dead is None else dead)
@@ -89,7 +87,7 @@ class Queues:
         seconds = cluster.service[parts] * weight
         ends = _serve(self.now + clock[alive], deployment.matcher_of[parts], seconds, self._free_at)
         self.now += 1.0
-        self._next_row += self._events
+        self._next_row += EVENTS_PER_REPORT
         if dead is None:
             self._report(cluster, parts, ends, weight)
         backlog = max(0.0, float(self._free_at.max()) - self.now)
@@ -115,13 +113,10 @@ class Queues:
     def _report(self, cluster: Cluster, parts: Places, ends: Floats, weight: float) -> None:
         layout, placement = cluster.deployment.layout, cluster.deployment.placement
         if self._reported is not None and self._reported[0] == layout.version:
-            parts_waiting, ends_waiting = (
-                np.concatenate(pair) for pair in zip(self._waiting, (parts, ends), strict=True)
-            )
+            sent, done = np.concatenate([self._waiting[0], parts]), np.concatenate([self._waiting[1], ends])
         else:
-            parts_waiting, ends_waiting = parts, ends  # what waits from before has parts of other numbers
-        late = ends_waiting > self.now
-        self._waiting = parts_waiting[late], ends_waiting[late]
+            sent, done = parts, ends  # what waits from before has parts of other numbers
+        self._waiting = sent[done > self.now], done[done > self.now]
         queue, arrived = (np.bincount(found, minlength=layout.part_count) for found in (self._waiting[0], parts))
         rates = np.zeros(layout.part_count)
         rates[: len(cluster.service)] = 1.0 / (cluster.service * weight)
@@ -166,10 +161,11 @@ class Saturation:
 
 def busy_seconds(deployment: Deployment, service: Floats, parts: Places) -> Floats:
     """Seconds that each matcher works on events that were sent to parts."""
-    return np.bincount(deployment.matcher_of[parts], service[parts], len(deployment.layout.matchers))
+    weights = service[parts]
+    return np.bincount(deployment.matcher_of[parts], weights, len(deployment.layout.matchers)).astype(np.float64)
 
 
-def saturation(cluster: Cluster, policy: Policy = Policy.ADAPTIVE, reports: int = SATURATION_REPORTS) -> Saturation:
+def saturation(cluster: Cluster, policy: Policy, reports: int) -> Saturation:
     """Bisect for the rate above which work piles up at some matcher."""
     low, high = 0.0, cluster.rate_limit * 1.02
     settled: list[Second] = []

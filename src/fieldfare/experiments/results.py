@@ -31,7 +31,8 @@ class Panel:
     x_label: str
     y_label: str
     series: Sequence[Series]
-    log: bool = False
+    log_x: bool = False
+    log_y: bool = False
     moments: Mapping[float, str] = field(default_factory=dict)
 
 
@@ -74,27 +75,10 @@ def _table(figure: Figure) -> Table:
     return table
 
 
-def to_markdown(figures: Sequence[Figure]) -> str:
-    """The same tables, for a page of documentation."""
-    return "\n".join(_markdown(figure) for figure in figures)
-
-
-def _markdown(figure: Figure) -> str:
-    heading = " | ".join(["", *figure.columns])
-    lines = [
-        f"## Figure {figure.name}: {figure.title}",
-        "",
-        f"|{heading} |",
-        "| --- |" + " ---: |" * len(figure.columns),
-    ]
-    lines += [f"| {name} | {' | '.join(map(shown, cells))} |" for name, cells in figure.rows.items()]
-    return "\n".join([*lines, "", f"*{figure.method}*", "", figure.conclusion, ""])
-
-
 def shown(cell: Cell) -> str:
     """A cell for people: three digits below a thousand, else whole and grouped."""
     if cell is None:
-        return "–"
+        return "-"
     if isinstance(cell, str):
         return cell
     if not math.isfinite(cell):

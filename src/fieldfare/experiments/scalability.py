@@ -52,7 +52,7 @@ def figure_6a(lab: Laboratory) -> Figure:
             "matchers",
             "events per second at saturation",
             [Series(name, sizes, [found[name, size][i] for size in sizes]) for name in PAPER_RATES],
-            log=regime is not Regime.INDEX,
+            log_y=regime is not Regime.INDEX,
         )
         for i, regime in enumerate(REGIMES)
     ]
@@ -66,7 +66,7 @@ def figure_6a(lab: Laboratory) -> Figure:
         rows,
         "The paper's gains are those of a scan over ranges that lie in one segment. Ranges of 250 lie in six of 20, so "
         "that a matcher holds a third of everything and no layout can gain 67 times. With an index the cost hardly "
-        f"grows with what is searched: mPartition gains {gain:.2g} times over replication, before dispatch and shuffle.",
+        f"grows with what is searched: mPartition gains {gain:.2g} times on replication, before dispatch and shuffle.",
         panels,
     )
 
@@ -95,7 +95,16 @@ def figure_6b(lab: Laboratory) -> Figure:
         rows,
         "An index bounds how much partitioning can add: much of its time goes into writing the matches, and these "
         "are the same wherever an event is matched.",
-        [Panel(Regime.INDEX, "subscriptions, thousands", "events per second at saturation", series, log=True)],
+        [
+            Panel(
+                Regime.INDEX,
+                "subscriptions, thousands",
+                "events per second at saturation",
+                series,
+                log_x=True,
+                log_y=True,
+            )
+        ],
     )
 
 
@@ -120,12 +129,12 @@ def figure_size(lab: Laboratory) -> Figure:
     series = [Series(name, thousands, [second * 1e6 for second in column]) for name, column in seconds.items()]
     return Figure(
         "size",
-        f"from which size partitioning over {shape.matchers} matchers pays (not in the paper)",
+        f"when partitioning over {shape.matchers} matchers pays (not in the paper)",
         f"Ranges of {lab.scale.large_width:g}. Service times measured, of larger sizes for a sample of the parts. "
         f"Dispatch and shuffle take {DISPATCH_SECONDS * 1e6:g} µs of a core for each event in Spark.",
         ("replicated, µs", "mPartition, µs", "gain", "gain with dispatch"),
         rows,
         "Replication is hard to beat while its index answers faster than an event can be dispatched and shuffled. "
         "Partitioning is for an index whose time or memory outgrows that.",
-        [Panel("our index", "subscriptions, thousands", "core µs per event", series)],
+        [Panel("our index", "subscriptions, thousands", "core µs per event", series, log_x=True)],
     )

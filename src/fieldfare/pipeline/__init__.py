@@ -1,9 +1,12 @@
-"""Fieldfare on Apache Spark: functions from DataFrame to DataFrame, through public APIs only.
+"""Fieldfare on Apache Spark, through public APIs only: a join of DataFrames, and the long-running pipeline.
 
 This is the only package that imports PySpark, and it can be imported only where PySpark is installed.
 """
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from fieldfare.errors import MissingDependencyError
 
@@ -12,6 +15,20 @@ try:
 except ImportError as error:
     raise MissingDependencyError("PySpark is missing: pip install 'fieldfare[spark]'") from error
 
-from fieldfare.pipeline.match import match
+if TYPE_CHECKING:
+    from fieldfare.pipeline.join import match
+    from fieldfare.pipeline.run import Pipeline, PipelineOptions, Watcher
+    from fieldfare.pipeline.source import FolderSource
 
-__all__ = ["match"]
+__all__ = ["FolderSource", "Pipeline", "PipelineOptions", "Watcher", "match"]
+
+_MODULES = {"FolderSource": "source", "Pipeline": "run", "PipelineOptions": "run", "Watcher": "run", "match": "join"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: Spark's many Python processes each need few of them."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -25,6 +25,7 @@ from fieldfare.pipeline.ledger import Slice
 
 _BATCH_ROWS = 65_536
 _INFERRED_LINES = 1_000  # of each file
+UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)  # what pyarrow raises for damaged files
 _LASTING = {None, errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR}  # Arrow's own errors have no number
 
 
@@ -38,7 +39,10 @@ def why_unreadable(error: Exception) -> str:
 def count_rows(path: Path, file_format: Format) -> int:
     """The number of rows in a file: what a Parquet footer says, or the lines of text, empty ones too."""
     if file_format is Format.PARQUET:
-        return int(pq.read_metadata(path).num_rows)
+        footer = pq.read_metadata(path)
+        if footer.num_rows != sum(footer.row_group(group).num_rows for group in range(footer.num_row_groups)):
+            raise pa.ArrowInvalid("its row groups have not as many rows as its footer says")
+        return int(footer.num_rows)
     lines, last = 0, b"\n"
     with path.open("rb") as stream:
         while chunk := stream.read(1 << 20):
@@ -49,12 +53,17 @@ def count_rows(path: Path, file_format: Format) -> int:
 
 def inferred_schema(paths: Sequence[Path], file_format: Format) -> pa.Schema:
     """The schema of the events in the first files: of the first sound Parquet file, or of the first lines of text."""
-    if file_format is Format.JSON_LINES:
-        return _plain(_json_schema(paths))
+    schema = _parquet_schema(paths) if file_format is Format.PARQUET else _json_schema(paths)
+    if not schema.names:
+        raise InputError("the events have no columns")
+    return pa.schema([pa.field(field.name, _PLAIN.get(kind := _decoded(field.type), kind)) for field in schema])
+
+
+def _parquet_schema(paths: Sequence[Path]) -> pa.Schema:
     for path in paths:
         try:
-            return _plain(pq.read_schema(path))
-        except (pa.ArrowException, OSError) as error:
+            return pq.read_schema(path)
+        except UNREADABLE as error:
             why_unreadable(error)
     raise InputError("no file can be read")
 
@@ -70,16 +79,11 @@ def _json_schema(paths: Sequence[Path]) -> pa.Schema:
     return pa.schema(list(pa.array(events).type))
 
 
-def _plain(schema: pa.Schema) -> pa.Schema:
-    """The schema in types that Spark has too."""
-    return pa.schema([pa.field(field.name, _PLAIN.get(kind := _decoded(field.type), kind)) for field in schema])
-
-
 def _decoded(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-_PLAIN = {
+_PLAIN = {  # types that Spark has not, and what can hold their values
     pa.null(): pa.string(),
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
@@ -90,7 +94,7 @@ _PLAIN = {
 
 @dataclass(frozen=True)
 class EventReader:
-    """Makes events of slices, for `mapInArrow`. Batches have the schema, which includes the pipeline's own columns."""
+    """Makes events of slices, for `mapInArrow`. The schema is that of its batches, with the pipeline's own columns."""
 
     folder: Path
     format: Format
@@ -112,7 +116,7 @@ class EventReader:
             if path.stat().st_size != part.bytes:
                 raise pa.ArrowInvalid("it was changed after it was found; write files elsewhere and rename them")
             yield from self._parquet(path, part) if self.format is Format.PARQUET else self._json_lines(path, part)
-        except (pa.ArrowException, OSError) as error:
+        except UNREADABLE as error:
             yield self._fault(part, part.name, why_unreadable(error))
 
     @property
@@ -142,7 +146,7 @@ class EventReader:
                     ):
                         yield self._batch(columns, part)
                         start += len(columns[0])
-                except (pa.ArrowException, OSError) as error:
+                except UNREADABLE as error:
                     yield self._fault(part, f"{part.name}:{start + 1}-{stop}", why_unreadable(error))
                 group_start = group_end
 

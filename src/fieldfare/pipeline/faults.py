@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 from pyspark.errors import PySparkException
 
-from fieldfare.errors import OutputError, SnapshotError, StoreUnavailableError
+from fieldfare.errors import HistoryError, OutputError, SnapshotError, StoreUnavailableError
 
 # A task's error reaches the driver as text; so do those of Spark's own files.
 _PASSING_TEXTS = (OutputError.__name__, "No space left on device", "Disk quota exceeded")
@@ -29,7 +29,7 @@ class Remedy(Enum):
 def remedy_for(error: BaseException) -> Remedy:
     """What helps against a failure of a batch or of its query."""
     for cause in _causes(error):
-        if isinstance(cause, SnapshotError) or _is_in(cause, SnapshotError.__name__):
+        if isinstance(cause, SnapshotError | HistoryError) or _is_in(cause, SnapshotError.__name__):
             return Remedy.REBUILD
         if isinstance(cause, StoreUnavailableError | OutputError):
             return Remedy.WAIT

@@ -244,6 +244,11 @@ class Pipeline:
         if self._on_batch:
             self._on_batch(files)
 
+    def seen_again(self, files: CommittedBatch) -> None:
+        """A batch was committed, but Spark did not learn of it: whoever gets the batches may not have got it."""
+        if self._on_batch:
+            self._on_batch(files)
+
     def notice(self, text: str) -> None:
         """Tell of a decision."""
         self._watcher.notice(text)
@@ -267,6 +272,7 @@ class _Batches:
 
     def _process(self, events: Events, batch_id: int) -> None:
         if self.output.is_committed(batch_id):
+            self.pipeline.seen_again(self.output.read_commit(batch_id))
             return
         started = time.monotonic()
         version = self.catalog.version(time.time())

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -27,7 +26,7 @@ from fieldfare.errors import InputError
 from fieldfare.files.atomic import AtomicFile
 from fieldfare.files.formats import Format, format_of
 from fieldfare.pipeline.columns import APPENDED_AT, FAULT
-from fieldfare.pipeline.event_files import EventReader, count_rows, inferred_schema, why_unreadable
+from fieldfare.pipeline.event_files import UNREADABLE, EventReader, count_rows, inferred_schema, why_unreadable
 from fieldfare.pipeline.ledger import EventFile, Ledger
 
 FAULT_TYPE = StructType([StructField(name, StringType()) for name in ("place", "reason", "raw")])
@@ -50,6 +49,10 @@ class FolderSource:
     schema: StructType | str | None = None
     events_per_batch_max: int = 100_000
     tasks_per_batch: int = field(default_factory=lambda: os.cpu_count() or 1)
+
+    def __post_init__(self) -> None:
+        if self.events_per_batch_max < 1 or self.tasks_per_batch < 1:
+            raise InputError("a batch needs at least one event and one task")
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ def stream_slices(spark: SparkSession, source: FolderSource) -> SliceStream:
         raise InputError(f"{source.folder}: there is no such folder to read events from")
     file_format = source.format or _format(source.folder)
     schema = _with_system_columns(_schema(spark, source, file_format))
-    reader = EventReader(source.folder, file_format, spark.createDataFrame([], schema).toArrow().schema)
+    reader = EventReader(source.folder.absolute(), file_format, spark.createDataFrame([], schema).toArrow().schema)
     spark.dataSource.register(_FolderDataSource)
     options = {
         "folder": str(source.folder.absolute()),
@@ -175,7 +178,7 @@ def _inspected(folder: Path, found: _Found, file_format: Format) -> EventFile:
     appended_at = found.changed_at // 1000
     try:
         return EventFile(found.name, found.bytes, count_rows(folder / found.name, file_format), appended_at)
-    except (pa.ArrowException, OSError) as error:
+    except UNREADABLE as error:
         return EventFile(found.name, found.bytes, 1, appended_at, fault=why_unreadable(error))
 
 
@@ -206,9 +209,13 @@ def _found(folder: Path, known: Ledger | Sequence[str] = ()) -> list[_Found]:
 
 
 def _format(folder: Path) -> Format:
-    for file in _found(folder):
-        return format_of(Path(file.name))
-    raise InputError(f"{folder}: it is empty, so its format is not known; name the format, or put a file there first")
+    files = _found(folder)
+    if not files:
+        raise InputError(f"{folder}: it is empty, so its format is not known; name it, or put a file there first")
+    file_format = format_of(Path(files[0].name))
+    if file_format is Format.CSV:
+        raise InputError(f"{folder}: a stream reads Parquet or JSON lines, not CSV")
+    return file_format
 
 
 def _schema(spark: SparkSession, source: FolderSource, file_format: Format) -> StructType:
@@ -221,7 +228,7 @@ def _schema(spark: SparkSession, source: FolderSource, file_format: Format) -> S
     paths = [source.folder / file.name for file in _found(source.folder)[:_INFERRED_FILES]]
     try:
         schema = spark.createDataFrame(inferred_schema(paths, file_format).empty_table()).schema
-    except (PySparkException, pa.ArrowException, InputError) as error:
+    except (PySparkException, InputError, OverflowError, *UNREADABLE) as error:
         raise InputError(
             f"{source.folder}: cannot tell the events' schema: {error}; give it, as in 'price DOUBLE'"
         ) from error

@@ -29,6 +29,7 @@ from fieldfare.pipeline.reports import REPORT_SCHEMA
 from fieldfare.pipeline.unite import Unite, Visits
 from fieldfare.store.parts import Version
 
+INTEGER_IDS, STRING_IDS = LongType(), StringType()
 _ARROW_IDS: dict[type[DataType], pa.DataType] = {LongType: pa.int64(), StringType: pa.string()}
 
 

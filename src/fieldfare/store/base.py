@@ -54,11 +54,14 @@ class _Manifest(msgspec.Struct, frozen=True):
     plan: LayoutPlan
     layout: str
     subscriptions: int
-    attributes: list[str]
     part_sizes: list[int]
     checksums: dict[str, int]  # of the .npy files
-    copies: float
-    nbytes: int
+    nbytes: int  # of all indexes
+
+    @property
+    def copies(self) -> float:
+        """How many parts hold a subscription, on average."""
+        return sum(self.part_sizes) / max(1, self.subscriptions)
 
 
 @dataclass(frozen=True)
@@ -142,25 +145,47 @@ class Order(msgspec.Struct, frozen=True):
         return self.plan.layout(boxes) if self.reshape is None else self.reshape.layout(boxes)
 
 
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a base is made of: the subscriptions of one version of a store, and their boxes, compiled."""
+
+    store: str
+    version: int
+    subscriptions: pa.Table  # number, ascending, and subscription_id
+    boxes: BoxTable
+
+
 def build_base(store: SubscriptionStore, snapshots: Path, order: Order) -> Base:
     """Compile what the store holds now, divide it, and save it in a folder of its own."""
-    scope = order.scope
-    state = store.active(tenant=scope.tenant, topic=scope.topic)
+    state = store.active(tenant=order.scope.tenant, topic=order.scope.topic)
     compiled = compile_many(state.table.column("condition").to_pylist())
     for number, error in compiled.errors:
         error.add_note(f"in subscription {state.table.column('subscription_id')[number].as_py()!r}")
         raise error
-    layout = order.layout(compiled.table)
+    return save_base(Contents(store.identity, state.version, state.table, compiled.table), snapshots, order)
+
+
+def save_base(contents: Contents, snapshots: Path, order: Order) -> Base:
+    """Divide compiled subscriptions, and save them in a folder of their own."""
+    layout = order.layout(contents.boxes)
     unfinished = snapshots / f"{UNFINISHED}{uuid.uuid4().hex}"
     unfinished.mkdir(parents=True)
     try:
+        parts = _write(unfinished, contents, layout)
         manifest = _Manifest(
-            FORMAT, store.identity, state.version, scope, order.plan, layout.to_json(), state.table.num_rows,
-            sorted(compiled.table.axes), [], {}, 0.0, 0,
-        )  # fmt: skip
-        manifest = _write(unfinished, manifest, state.table, compiled.table, layout)
+            format=FORMAT,
+            store=contents.store,
+            version=contents.version,
+            scope=order.scope,
+            plan=order.plan,
+            layout=layout.to_json(),
+            subscriptions=contents.subscriptions.num_rows,
+            part_sizes=parts.sizes,
+            checksums=parts.checksums,
+            nbytes=parts.nbytes,
+        )
         (unfinished / _MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
-        folder = snapshots / f"base-{state.version:012}-{uuid.uuid4().hex[:8]}"
+        folder = snapshots / f"base-{contents.version:012}-{uuid.uuid4().hex[:8]}"
         unfinished.rename(folder)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -168,22 +193,30 @@ def build_base(store: SubscriptionStore, snapshots: Path, order: Order) -> Base:
     return Base(folder, manifest)
 
 
-def _write(folder: Path, manifest: _Manifest, state: pa.Table, boxes: BoxTable, layout: Layout) -> _Manifest:
-    """Write the arrays and the parts; return the manifest with what it now knows of them."""
-    ids = state.column("subscription_id").combine_chunks()
-    checksums = {_NUMBERS: _save(folder / _NUMBERS, state.column("number").to_numpy().astype(np.int64))}
-    placement = layout.place(boxes)
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What was written: how many subscriptions each part holds, and how large the indexes are in all."""
+
+    sizes: list[int]
+    checksums: dict[str, int]
+    nbytes: int
+
+
+def _write(folder: Path, contents: Contents, layout: Layout) -> _Parts:
+    ids = contents.subscriptions.column("subscription_id").combine_chunks()
+    numbers = contents.subscriptions.column("number").to_numpy().astype(np.int64)
+    checksums = {_NUMBERS: _save(folder / _NUMBERS, numbers)}
+    placement = layout.place(contents.boxes)
     sizes, nbytes = [], 0
     for part in range(layout.part_count):
-        held, index = part_index(ids, boxes, placement.boxes_of(part))
+        held, index = part_index(ids, contents.boxes, placement.boxes_of(part))
         sizes.append(len(index))
         if len(index):
             index.save(folder / _part_name(part))
             name = f"{_part_name(part)}.npy"
             checksums[name] = _save(folder / name, held)
             nbytes += index.nbytes
-    copies = sum(sizes) / max(1, len(ids))
-    return msgspec.structs.replace(manifest, part_sizes=sizes, checksums=checksums, copies=copies, nbytes=nbytes)
+    return _Parts(sizes, checksums, nbytes)
 
 
 def part_index(ids: pa.Array, table: BoxTable, boxes: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int32], Index]:
