@@ -14,7 +14,7 @@ import typer.core
 from rich.console import Console
 
 from fieldfare import __version__
-from fieldfare.commands import pipeline, subscriptions
+from fieldfare.commands import experiments, pipeline, subscriptions
 from fieldfare.errors import FieldfareError
 
 _EXIT_BAD_INPUT = 2
@@ -43,6 +43,7 @@ app = typer.Typer(
 bench_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 app.add_typer(bench_app, name="bench", help="Measure Fieldfare beside its peers.")
 app.add_typer(pipeline.app, name="pipeline", help="Match a stream of events on Spark.")
+app.add_typer(experiments.app, name="experiments", help="Run the papers' experiments again.")
 app.add_typer(subscriptions.app, name="subscriptions", help="Keep subscriptions in a store.")
 
 

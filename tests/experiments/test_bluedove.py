@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from fieldfare.commands.experiments import app
 from fieldfare.errors import InputError, MissingDependencyError
 from fieldfare.experiments import bluedove, plots
-from fieldfare.experiments.cli import app
 from fieldfare.experiments.laboratory import QUICK
 from fieldfare.experiments.results import Figure, Panel, Series, shown
 

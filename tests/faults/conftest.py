@@ -1,10 +1,11 @@
-"""A stage for faults: folders, a store, traffic, and the pipeline as a command. Whatever happens, nothing outlives it."""
+"""A scene for faults: folders, a store, traffic, and the pipeline as a command. Nothing of it outlives its test."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -15,6 +16,9 @@ from tests.conftest import JAVA_MISSING
 from tests.faults.history import History, Verdict, check, committed_events
 from tests.faults.processes import Running, users_of, wait_until
 from tests.faults.traffic import Traffic
+
+_CALM_BATCHES = 5
+Moments = list[tuple[str, float]]  # what happened, and when
 
 
 @dataclass
@@ -88,14 +92,25 @@ class Scene:
         assert self.started[-1].finish() == 0, self.started[-1].said[-3000:]
         return check(self.history, self.output)
 
-    def report(self, verdict: Verdict, moments: list[tuple[str, float]]) -> None:
+    def calm(self) -> Moments:
+        """Some batches without a fault, to compare with: the first of the moments to be reported on."""
+        self.catch_up()
+        moments = [("", time.time())]
+        for _ in range(_CALM_BATCHES):
+            self.wait_for_commits()
+        return moments
+
+    def report(self, verdict: Verdict, moments: Moments) -> None:
         """Print for how long latency rose after each fault, up to the next; the last moment is only an end."""
         history = self.history
-        print(
-            f"{history.events:,} events, {verdict.pairs:,} pairs, {history.changes:,} changes: nothing lost, nothing twice"
+        (_, calm), (_, fault) = moments[:2]
+        usual = verdict.latency(calm, fault)
+        print(  # noqa: T201 - for people: how long faults are felt
+            f"\n  {history.events:,} events, {verdict.pairs:,} pairs, {history.changes:,} changes: none lost or extra",
+            f"without a fault: latency {usual:.1f} s",
+            *(verdict.rise(fault, start, end, usual) for (fault, start), (_, end) in pairwise(moments[1:])),
+            sep="\n  ",
         )
-        for (fault, start), (_, end) in pairwise(moments):
-            print(verdict.waited(fault, start, end))
 
 
 @pytest.fixture

@@ -88,14 +88,17 @@ class Verdict:
         """All is there, and right."""
         return self.is_sound and not (self.lost or self.poison_differs)
 
-    def waited(self, fault: str, start: float, end: float) -> str:
-        """How long events that were appended from a fault up to a later moment waited."""
-        usual = float(np.median(self.latency_seconds))
+    def latency(self, start: float, end: float) -> float:
+        """The median, of the events that were appended in this time."""
+        return float(np.median(self.latency_seconds[(self.appended_at >= start) & (self.appended_at < end)]))
+
+    def rise(self, fault: str, start: float, end: float, usual: float) -> str:
+        """For how long after a fault events were appended that waited twice as long as usual."""
         these = (self.appended_at >= start - usual) & (self.appended_at < end)
-        late = these & (self.latency_seconds > 3 * usual)
-        for_seconds = float(np.ptp(self.appended_at[late])) if late.any() else 0.0
-        highest = float(self.latency_seconds[these].max(initial=0.0))
-        return f"{fault}: latency rose for {for_seconds:.1f} s, to {highest:.1f} s at most (median {usual:.1f} s)"
+        late = self.appended_at[these & (self.latency_seconds > 2 * usual)]
+        seconds = max(0.0, late.max(initial=start) - start)
+        highest = self.latency_seconds[these].max(initial=0.0)
+        return f"{fault}: latency rose for {seconds:.1f} s, to {highest:.1f} s at most"
 
 
 def check(history: History, output: Path) -> Verdict:
@@ -193,7 +196,8 @@ class _Subscriptions:
     def contain(self, points: Floats) -> npt.NDArray[np.bool_]:
         x, y = points[:, :1], points[:, 1:]
         low_x, high_x, low_y, high_y = self.boxes.T
-        return (x >= low_x) & (x < high_x) & (y >= low_y) & (y < high_y)
+        inside: npt.NDArray[np.bool_] = (x >= low_x) & (x < high_x) & (y >= low_y) & (y < high_y)
+        return inside
 
     def must(self, appended: float, committed: Floats) -> npt.NDArray[np.bool_]:
         return (self.acked < appended) & (self.end_begun > committed[:, None])

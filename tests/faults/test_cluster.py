@@ -25,8 +25,8 @@ def test_executors_and_a_worker_are_killed_and_spark_submit_works(scene: Scene, 
     scene.traffic.prepare()
     scene.start("--master", cluster.master, "--layout", "multi", "--matchers", "2")
     scene.wait_for_commits()
-    moments: list[tuple[str, float]] = []
     with scene.traffic.flowing():
+        moments = scene.calm()
         for _ in range(2):
             scene.catch_up()
             wait_until(lambda: len(cluster.executors()) == 2, "both workers have an executor")

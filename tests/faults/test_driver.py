@@ -6,6 +6,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tests.faults.conftest import Scene
@@ -19,10 +20,10 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(json_scene: Scene) -> None
     print(f"random moments by seed {seed}")  # noqa: T201
     rng = random.Random(seed)
     scene.traffic.prepare()
-    moments: list[tuple[str, float]] = []
     run = scene.start()
     scene.wait_for_commits()
     with scene.traffic.flowing():
+        moments = scene.calm()
         for name, moment in WORST_MOMENTS.items():
             scene.traffic.append_poison()
             kill_at(scene, run, moment)
@@ -86,8 +87,7 @@ def kill_at(scene: Scene, run: Running, moment: Callable[[Scene], bool]) -> None
 
 
 def is_stopped(run: Running) -> bool:
-    with open(f"/proc/{run.popen.pid}/stat") as stat:  # noqa: PTH123
-        return stat.read().rpartition(")")[2].split()[0] == "T"
+    return Path(f"/proc/{run.popen.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def assert_readers_see_what_is_committed(scene: Scene) -> None:

@@ -18,8 +18,8 @@ def test_faults_that_pass_leave_no_trace_in_the_output(scene: Scene) -> None:
     scene.traffic.prepare()
     run = scene.start()
     scene.wait_for_commits()
-    moments: list[tuple[str, float]] = []
     with scene.traffic.flowing():
+        moments = scene.calm()
         for fault in FAULTS:
             scene.catch_up()
             moments.append((fault.__name__.replace("_", " "), time.time()))
@@ -41,7 +41,7 @@ def workers_are_killed_in_batches(scene: Scene, run: Running) -> None:
         scene.catch_up()
 
 
-def the_process_of_the_source_is_killed(scene: Scene, run: Running) -> None:
+def the_process_of_the_source_is_killed(scene: Scene, run: Running) -> None:  # noqa: ARG001
     (source,) = [process for process in run.members() if "python_streaming_source_runner" in process.command]
     source.kill()
 

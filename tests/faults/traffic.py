@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tests.faults.history import Append, Floats, History, Subscription
+from tests.faults.history import NEVER, Append, Floats, History, Subscription
 
 from fieldfare.errors import StoreUnavailableError
 from fieldfare.store.log import SubscriptionStore, open_store
@@ -22,7 +22,8 @@ from fieldfare.store.log import SubscriptionStore, open_store
 LASTING = 2_000  # subscriptions from the start
 _EVENTS_PER_FILE = 40
 _FILE_SECONDS = 0.1
-_CHANGES_AT_ONCE = 100  # so many begin and, beside those whose lifetime ends, so many end
+_CHANGES_AT_ONCE = 100  # so many begin, some for a lifetime, and so many of the others end
+_MORTAL_SHARE = 5  # one in so many
 _CHANGE_SECONDS = 0.4
 _LIFETIME_SECONDS = 4.0
 _SIDE = 100.0
@@ -67,12 +68,8 @@ class Traffic:
                 raise
 
         with open_store(self.store, timeout_seconds=0.2) as store:
-            threads = [
-                threading.Thread(target=repeat, args=(self.append, _FILE_SECONDS), name="publisher"),
-                threading.Thread(
-                    target=repeat, args=(lambda: self._change(store), _CHANGE_SECONDS), name="subscribers"
-                ),
-            ]
+            steps = [(self.append, _FILE_SECONDS), (lambda: self._change(store), _CHANGE_SECONDS)]
+            threads = [threading.Thread(target=repeat, args=step) for step in steps]
             for thread in threads:
                 thread.start()
             try:
@@ -115,13 +112,12 @@ class Traffic:
             path.write_text("".join(json.dumps({"event_id": n, "x": x, "y": y}) + "\n" for n, x, y in rows))
 
     def _change(self, store: SubscriptionStore) -> None:
-        """Some begin, most of them for good and some for a lifetime, and as many end."""
-        self._subscribe(store, _CHANGES_AT_ONCE * 4 // 5, None)
-        self._subscribe(store, _CHANGES_AT_ONCE // 5, _LIFETIME_SECONDS)
-        now = time.time()
-        active = [number for number, known in enumerate(self.history.subscriptions) if known.end_begun > now]
-        lasting = [number for number in active if self.history.subscriptions[number].end_begun == float("inf")]
-        self._unsubscribe(store, self._rng.sample(lasting, min(len(lasting), _CHANGES_AT_ONCE)))
+        """Some begin, most of them for good and some for a lifetime, and others end."""
+        mortal = _CHANGES_AT_ONCE // _MORTAL_SHARE
+        self._subscribe(store, mortal, _LIFETIME_SECONDS)
+        self._subscribe(store, _CHANGES_AT_ONCE - mortal, None)
+        lasting = [number for number, known in enumerate(self.history.subscriptions) if known.end_begun == NEVER]
+        self._unsubscribe(store, self._rng.sample(lasting, _CHANGES_AT_ONCE - mortal))
 
     def _subscribe(self, store: SubscriptionStore, count: int, lifetime_seconds: float | None) -> None:
         known = self.history.subscriptions

@@ -20,6 +20,7 @@ from tests.partitioning.laws import (
 )
 
 from fieldfare import Range
+from fieldfare.boxes import BoxTable
 from fieldfare.errors import LayoutError
 from fieldfare.matching.rows import batch_of_rows
 from fieldfare.model import Cut, Section
@@ -28,6 +29,11 @@ from fieldfare.partitioning.dimension import Dimension
 from fieldfare.partitioning.elastic import merge, split
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.layouts import clusters, multi_dimensional, replicated, single_dimension
+
+
+def cut(value: float) -> Cut:
+    return Section.NUMBER, float(value)
+
 
 slow_to_draw = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
@@ -62,11 +68,31 @@ def test_every_candidate_finds_the_matches_in_a_crowd(data: st.DataObject, texts
 
 
 @given(st.data(), many)
-@settings(slow_to_draw, max_examples=150)
+@settings(slow_to_draw, max_examples=100)
 def test_parts_of_equal_keys_hold_the_same_boxes(data: st.DataObject, texts: list[str]) -> None:
     table = compiled(texts)
     before = data.draw(layouts(table, [], DENSE))
-    after = data.draw(changed(before, table))
+    check_keys(before, data.draw(changed(before, table)), table)
+
+
+EVERYWHERE = compiled([f"x = {x} AND y = {y}" for x in range(8) for y in range(8)])
+
+
+@given(st.data())
+@settings(slow_to_draw, max_examples=100)
+def test_keys_know_of_spare_copies_and_hops(data: st.DataObject) -> None:
+    matchers = data.draw(st.integers(2, 5))
+    dimensions = []
+    for name in ("x", "y"):
+        places = data.draw(st.sets(st.integers(1, 7), min_size=matchers - 1, max_size=matchers - 1))
+        groups = tuple((matcher,) for matcher in data.draw(st.permutations(range(matchers))))
+        hops = data.draw(st.integers(1, matchers))
+        dimensions.append(Dimension(name, tuple(cut(place) for place in sorted(places)), groups, hops))
+    before = Layout("multi", tuple(dimensions))
+    check_keys(before, data.draw(changed(before, EVERYWHERE)), EVERYWHERE)
+
+
+def check_keys(before: Layout, after: Layout, table: BoxTable) -> None:
     held = before.place(table)
     known = {before.part_key(part): set(held.boxes_of(part).tolist()) for part in range(before.part_count)}
     now = after.place(table)
@@ -127,10 +153,6 @@ def test_other_json_is_a_layout_error(text: str) -> None:
         Layout.from_json(text)
 
 
-def cut(value: float) -> Cut:
-    return Section.NUMBER, value
-
-
 PRICES = [f"price BETWEEN {low} AND {low + 9}" for low in range(0, 1000, 10)]
 
 
@@ -176,10 +198,9 @@ def test_few_values_are_shared_among_the_matchers() -> None:
 
 
 def test_without_a_useful_attribute_there_is_one_part() -> None:
-    table = compiled(["a < b", "a > 2 * b"])
-    for layout in (multi_dimensional(table, 3), single_dimension(table, 3), clusters(table, 3)):
-        assert layout.part_count == 1 + len(layout.attributes)
-        assert layout.matchers_of(0) == (0, 1, 2)
+    table = compiled(["1 = 1"])
+    for make in (multi_dimensional, single_dimension, clusters):
+        assert make(table, 3) == replicated(3)
 
 
 def test_what_is_wide_is_held_once() -> None:
@@ -245,6 +266,13 @@ def test_replicas_hold_everything() -> None:
     assert (layout.part_count, layout.shared_part_of(0), layout.matchers_of(0)) == (1, None, (0, 1, 2))
     assert layout.place(table).subscriptions.tolist() == [101]
     assert layout.attributes == ()
+
+
+def test_no_subscriptions_at_all() -> None:
+    nothing = compiled([])
+    assert multi_dimensional(nothing, 3) == replicated(3)
+    placement = multi_dimensional(compiled(PRICES), 3).place(nothing)
+    assert (placement.boxes.tolist(), placement.subscriptions.tolist(), placement.copies.most) == ([], [0] * 4, 0)
 
 
 def test_parts_are_numbered_by_dimension_with_the_shared_ones_last() -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from fieldfare.errors import InputError
 from fieldfare.files.formats import Format
-from fieldfare.pipeline.source import FolderSource, stream_folder, stream_slices
+from fieldfare.pipeline.source import FolderSource, stream_folder
 
 SCHEMA = "id BIGINT, price DOUBLE"
 
@@ -51,7 +51,7 @@ class Feed:
             self.batches[batch_id] = events.collect()
             each(batch_id)
 
-        writer = stream_folder(self.spark, source).writeStream.foreachBatch(keep)
+        writer = stream_folder(self.spark, source).events().writeStream.foreachBatch(keep)
         query = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
         try:
             query.awaitTermination()
@@ -124,13 +124,20 @@ def test_several_tasks_share_a_batch(feed: Feed) -> None:
     feed.put("b.parquet", list(range(3_000, 10_000)))
     source = FolderSource(feed.folder, feed.checkpoint / "files", tasks_per_batch=3)
     counts: list[int] = []
+    stream = stream_folder(feed.spark, source)
 
-    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield pa.record_batch({"rows": [sum(batch.num_rows for batch in batches)]})
+    def count(slices: DataFrame, _: int) -> None:
+        batch = stream.batch(slices)
+        reader = batch.reader
+        assert reader
 
-    stream = stream_folder(feed.spark, source).mapInArrow(count, "rows BIGINT").writeStream
-    stream = stream.foreachBatch(lambda rows, _: counts.extend(row.rows for row in rows.collect()))
-    stream.option("checkpointLocation", str(feed.checkpoint)).trigger(availableNow=True).start().awaitTermination()
+        def rows(tasks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield pa.record_batch({"rows": [sum(events.num_rows for events in reader(tasks))]})
+
+        counts.extend(row.rows for row in batch.rows.mapInArrow(rows, "rows BIGINT").collect())
+
+    query = stream.slices.writeStream.foreachBatch(count).option("checkpointLocation", str(feed.checkpoint))
+    query.trigger(availableNow=True).start().awaitTermination()
     assert sorted(counts) == [3_333, 3_333, 3_334]
 
 
@@ -196,7 +203,7 @@ def test_the_schema_that_was_inferred_stays(feed: Feed) -> None:
 
 def test_a_running_stream_finds_new_files(feed: Feed) -> None:
     source = FolderSource(feed.folder, feed.checkpoint / "files", Format.JSON_LINES, SCHEMA, events_per_batch_max=3)
-    stream = stream_folder(feed.spark, source).writeStream.trigger(processingTime="100 milliseconds")
+    stream = stream_folder(feed.spark, source).events().writeStream.trigger(processingTime="100 milliseconds")
     stream = stream.foreachBatch(lambda rows, batch: feed.batches.update({batch: rows.collect()}))
     query = stream.option("checkpointLocation", str(feed.checkpoint)).start()
     try:
@@ -210,30 +217,16 @@ def test_a_running_stream_finds_new_files(feed: Feed) -> None:
     assert feed.ids == [[], [1, 2], [3, 4, 5], [6]]
 
 
-def test_a_stage_can_read_the_slices_itself(feed: Feed) -> None:
-    feed.put("a.parquet", list(range(10)))
-    stream = stream_slices(feed.spark, FolderSource(feed.folder, feed.checkpoint / "files"))
-    reader = stream.reader
-
-    def total(slices: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield pa.record_batch({"total": [sum(sum(batch.column("id").to_pylist()) for batch in reader(slices))]})
-
-    totals: list[int] = []
-    rows = stream.slices.mapInArrow(total, "total BIGINT").writeStream
-    rows = rows.foreachBatch(lambda batch, _: totals.extend(row.total for row in batch.collect()))
-    rows.option("checkpointLocation", str(feed.checkpoint)).trigger(availableNow=True).start().awaitTermination()
-    assert totals == [45]
-    assert stream.events().columns == ["id", "price", "_appended_at", "_fault"]
-
-
 def test_times_are_the_same_in_every_zone(feed: Feed) -> None:
     feed.put("a.jsonl", b'{"id":1,"at":"2024-07-01T12:00:00Z"}\n')
     feed.spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
         source = FolderSource(feed.folder, feed.checkpoint / "files", schema="id BIGINT, at TIMESTAMP")
         moments: list[Row] = []
-        stream = stream_folder(feed.spark, source).selectExpr(
-            "unix_seconds(at) at", "unix_seconds(_appended_at) appended"
+        stream = (
+            stream_folder(feed.spark, source)
+            .events()
+            .selectExpr("unix_seconds(at) at", "unix_seconds(_appended_at) appended")
         )
         query = stream.writeStream.foreachBatch(lambda rows, _: moments.extend(rows.collect()))
         query.option("checkpointLocation", str(feed.checkpoint)).trigger(availableNow=True).start().awaitTermination()

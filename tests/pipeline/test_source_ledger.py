@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fieldfare.errors import InputError
 from fieldfare.pipeline import ledger as ledger_module
-from fieldfare.pipeline.ledger import EventFile, Ledger
+from fieldfare.pipeline.ledger import EventFile, FileList, Ledger, Slice, divided
 
 
 def files(*rows: int) -> list[EventFile]:
@@ -126,3 +126,29 @@ def test_only_one_process_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     after = Ledger(path)
     assert after.events == 4
     after.close()
+
+
+@given(st.lists(st.integers(0, 9), max_size=8), st.integers(1, 5))
+def test_tasks_share_events_evenly_and_in_order(rows: list[int], tasks: int) -> None:
+    slices = [Slice(str(number), 9, 7, None, 2, count) for number, count in enumerate(rows) if count]
+    groups = divided(slices, tasks)
+    events = [
+        [(part.name, row) for part in group for row in range(part.first_row, part.first_row + part.rows)]
+        for group in groups
+    ]
+    assert [event for group in events for event in group] == [
+        (part.name, 2 + row) for part in slices for row in range(part.rows)
+    ]
+    assert len(groups) == tasks
+    assert max(map(len, events)) - min(map(len, events)) <= 1
+
+
+def test_others_read_what_is_complete(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "files.jsonl")
+    ledger.append(files(3, 4))
+    with ledger.path.open("ab") as torn:
+        torn.write(b'{"name": "half')
+    read = FileList.read(ledger.path)
+    assert read.events == 7
+    assert list(read.slices(2, 5)) == list(ledger.slices(2, 5))
+    ledger.close()

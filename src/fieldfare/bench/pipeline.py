@@ -26,16 +26,20 @@ from fieldfare.bench.spatial import bluedove
 from fieldfare.bench.streaming import Streamed, stream
 from fieldfare.bench.workload import Ranges, Size, Workload
 from fieldfare.errors import InputError
+from fieldfare.forwarding import Load, Policy
 from fieldfare.matching.bounds import box_table
 from fieldfare.partitioning.plan import LayoutKind, LayoutPlan
+from fieldfare.pipeline.dispatch import Forwarding
+from fieldfare.pipeline.matcher import Matched, Rows, Tally
+from fieldfare.pipeline.output import OutputFolder, WriteOptions
+from fieldfare.pipeline.reports import BatchReport
+from fieldfare.pipeline.session import spark_session
+from fieldfare.pipeline.stages import INTEGER_IDS, Events, Matching, matched, written
 from fieldfare.store.base import ALL, Contents, Order, save_base
 from fieldfare.store.parts import Version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from fieldfare.pipeline.matcher import Matched, Tally
-    from fieldfare.pipeline.stages import Events, Matching
 
 _FILES = 8
 _VERIFIED_EVENTS = 200
@@ -91,8 +95,6 @@ class PipelineResult:
 
 def run(options: PipelineBenchOptions, progress: Callable[[str], None]) -> PipelineResult:
     """Measure everything; `progress` is told what is being done."""
-    from fieldfare.pipeline.session import spark_session  # Spark is optional, and slow to import
-
     with tempfile.TemporaryDirectory(prefix="fieldfare-bench-") as scratch:
         folder = Path(scratch)
         progress("generating the workload")
@@ -165,9 +167,6 @@ class _Bench:
         self.matches_per_event = self._verified()
 
     def _matching(self, plan: LayoutPlan) -> Matching:
-        from fieldfare.forwarding import Load, Policy
-        from fieldfare.pipeline.dispatch import Forwarding
-        from fieldfare.pipeline.stages import INTEGER_IDS, Matching
 
         self._progress(f"building the layout {plan.kind}")
         ids = self._workload.ids
@@ -179,15 +178,12 @@ class _Bench:
         return Matching(Version(str(base.folder), None, 1), Forwarding(Policy(self._options.policy), load), INTEGER_IDS)
 
     def _events(self, count: int | None = None) -> Events:
-        from fieldfare.pipeline.stages import Events
 
         events = self._spark.read.parquet(str(self._folder / "events"))
         return Events.of(events if count is None else events.where(f"event_id < {count}").repartition(2))
 
     def _verified(self) -> float:
         """Compare a sample with brute force; return the matches per event."""
-        from fieldfare.pipeline.stages import matched
-
         self._progress("comparing with brute force")
         matches = 0
         for name, matching in self._matchings.items():
@@ -202,9 +198,6 @@ class _Bench:
 
     def rows(self) -> dict[str, float]:
         """Rows with lists, into a sink that drops them."""
-        from fieldfare.pipeline.matcher import Rows
-        from fieldfare.pipeline.stages import matched
-
         events = self._events()
         jobs = {name: matched(events, matching) for name, matching in self._matchings.items()}
         lists = Rows(Floor(round(self.matches_per_event)), pa.int64())
@@ -215,10 +208,6 @@ class _Bench:
 
     def parquet(self) -> dict[str, float]:
         """Durable files, committed exactly once; the join through Spark's own writer."""
-        from fieldfare.pipeline.output import OutputFolder, WriteOptions
-        from fieldfare.pipeline.reports import BatchReport
-        from fieldfare.pipeline.stages import written
-
         events = self._events()
 
         def writing(matching: Matching) -> Callable[[], None]:

@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fieldfare.bench.workload import Ranges, Workload, conditions_table
-from fieldfare.store.log import open_store
+from fieldfare.pipeline.run import Pipeline, PipelineOptions, Watcher
+from fieldfare.pipeline.source import FolderSource
+from fieldfare.pipeline.summary import BatchSummary
+from fieldfare.store.log import SubscriptionStore, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from fieldfare.pipeline.summary import BatchSummary
 
 _FILES_PER_SECOND = 10
 _WARM_UP_SECONDS = 8.0
@@ -42,9 +43,6 @@ class Streamed:
 
 def stream(spark: SparkSession, workload: Workload, folder: Path, rate: int, seconds: float) -> Streamed:
     """Append events at a rate, warm up, measure, and change subscriptions near the end."""
-    from fieldfare.pipeline.run import Pipeline, PipelineOptions
-    from fieldfare.pipeline.source import FolderSource
-
     (folder / "in").mkdir(parents=True)
     store_address = str(folder / "store.db")
     changed = min(_CHANGES_MAX, len(workload) // 4)
@@ -53,7 +51,7 @@ def stream(spark: SparkSession, workload: Workload, folder: Path, rate: int, sec
         store.add(conditions.slice(changed), now_seconds=time.time())
         producer = _Producer(workload, folder / "in", rate)
         producer.append(1)
-        watcher = _batches()
+        watcher = _Batches()
         options = PipelineOptions(
             store_address, folder / "out", folder / "state", interval_seconds=_INTERVAL_SECONDS, layout="replicated"
         )
@@ -78,9 +76,9 @@ def stream(spark: SparkSession, workload: Workload, folder: Path, rate: int, sec
     return _summed([batch for _, batch in before], later, seconds, changed)
 
 
-def _change(store: object, added: pa.Table) -> float:
+def _change(store: SubscriptionStore, added: pa.Table) -> float:
     """Add some subscriptions; return when they were acknowledged."""
-    store.add(added, now_seconds=time.time())  # type: ignore[attr-defined]
+    store.add(added, now_seconds=time.time())
     return time.monotonic()
 
 
@@ -133,17 +131,13 @@ class _Producer:
         self._number += 1
 
 
-def _batches():  # type: ignore[no-untyped-def]
-    """A watcher that keeps the batches, with the moments of their commits."""
-    from fieldfare.pipeline.run import Watcher
+class _Batches(Watcher):
+    """Keeps the batches, with the moments of their commits."""
 
-    class Batches(Watcher):
-        def __init__(self) -> None:
-            self.batches: list[tuple[float, BatchSummary]] = []
-            self.first = threading.Event()
+    def __init__(self) -> None:
+        self.batches: list[tuple[float, BatchSummary]] = []
+        self.first = threading.Event()
 
-        def batch(self, summary: BatchSummary) -> None:
-            self.batches.append((time.monotonic(), summary))
-            self.first.set()
-
-    return Batches()
+    def batch(self, summary: BatchSummary) -> None:
+        self.batches.append((time.monotonic(), summary))
+        self.first.set()

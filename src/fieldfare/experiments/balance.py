@@ -29,8 +29,8 @@ def figure_7(lab: Laboratory) -> Figure:
         "Trace-driven model with measured service times; every matcher reports once a second, all at once.",
         ("paper", *REGIMES),
         rows,
-        "To count on the last report alone, without extrapolation, sends everybody to whoever was idle a second ago; "
-        "with reports at the same moment, as after a micro-batch, it costs more than in the paper.",
+        "To count on the last report alone, without extrapolation, sends everybody to whoever was idle when it was "
+        "made. Here that costs more than in the paper.",
         [
             Panel(
                 "saturation rate against adaptive",

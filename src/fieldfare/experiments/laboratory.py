@@ -1,7 +1,7 @@
 """Workloads, layouts and measured speeds, each made once and kept for the figures that share them.
 
-A regime says what matchers do with an event. The paper's ratios are those of a linear scan over ranges so narrow that a
-subscription lies in one segment; with ranges of 250, as its text says, 20 matchers each hold a third of everything.
+A regime says what matchers do with an event. The paper's ratios fit a linear scan over ranges so narrow that each lies
+in one segment; with ranges of 250, as its text says, a part of 20 holds three tenths of everything.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ class Regime(StrEnum):
 
 
 REGIMES = tuple(Regime)
-
-
 USUAL = Spec()
 
 

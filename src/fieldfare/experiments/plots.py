@@ -47,7 +47,7 @@ def plot(figures: Sequence[Figure], folder: Path) -> list[Path]:
             canvas = Canvas(figsize=(max(width * len(figure.panels), _CANVAS_INCHES_MIN), height), layout="constrained")
             for axes, panel in zip(np.ravel(canvas.subplots(1, len(figure.panels))), figure.panels, strict=True):
                 _draw(axes, panel)
-            canvas.suptitle(f"Figure {figure.name}: {figure.title}", fontsize=11.0, fontweight="bold")
+            canvas.suptitle(figure.heading, fontsize=11.0, fontweight="bold")
             files.append(folder / f"figure-{figure.name}.png")
             canvas.savefig(files[-1], dpi=100)
     return files
@@ -81,8 +81,11 @@ def _short(value: float) -> str:
 
 
 def _draw_lines(axes: Axes, panel: Panel) -> None:
+    from matplotlib.ticker import NullLocator
+
     if panel.log_x:
         axes.set_xscale("log", subs=())
+        axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     for series, colour, marker in zip(panel.series, _COLOURS, _MARKERS, strict=False):
         few = len(series.x) <= _MARKED_POINTS_MAX

@@ -48,6 +48,11 @@ class Figure:
     conclusion: str
     panels: Sequence[Panel] = ()
 
+    @property
+    def heading(self) -> str:
+        """The title, with the number that the paper gives the figure, if it has it."""
+        return f"Figure {self.name}: {self.title}" if self.name[0].isdigit() else f"Not in the paper: {self.title}"
+
 
 def to_json(figures: Sequence[Figure]) -> str:
     """Every number of the figures, as one JSON array."""
@@ -61,7 +66,7 @@ def render(figures: Sequence[Figure]) -> Group:
 
 def _table(figure: Figure) -> Table:
     table = Table(
-        title=f"Figure {figure.name}: {figure.title}",
+        title=figure.heading,
         title_justify="left",
         caption=figure.method,
         caption_justify="left",

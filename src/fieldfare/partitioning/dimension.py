@@ -70,6 +70,10 @@ class Dimension(msgspec.Struct, frozen=True, dict=True):
         cuts = (_START, *self.cuts, _END)
         return cuts[segment], cuts[segment + 1]
 
+    def sources(self, segment: int) -> list[tuple[Cut, Cut]]:
+        """The bounds of all segments whose boxes may be stored in a segment: with hops there are several."""
+        return [self.bounds((segment - hop) % self.size) for hop in range(self.hops)]
+
     def segment_of(self, matcher: int) -> int:
         """The segment that a matcher serves."""
         for segment, group in enumerate(self.matchers):

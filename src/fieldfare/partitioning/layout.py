@@ -190,14 +190,10 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
         """
         if self.is_shared(part):
             return _digest(self._measures, self.part_dimension(part))
-        number, segment = self.part_dimension(part), self.part_segment(part)
-        dimension = self.dimensions[number]
-        sources = [dimension.bounds((segment - hop) % dimension.size) for hop in range(dimension.hops)]
-        spared = [
-            [other.bounds(other.matchers.index((matcher,))) for other in self.dimensions]
-            for matcher in np.flatnonzero((self._spares == part).any(axis=1)).tolist()
-        ]
-        return _digest(self._measures, number, sources, sorted(spared))
+        spared_by = np.flatnonzero((self._spares == part).any(axis=1)).tolist()
+        spared = [[d.sources(d.segment_of(matcher)) for d in self.dimensions] for matcher in spared_by]
+        number = self.part_dimension(part)
+        return _digest(self._measures, number, self.dimensions[number].sources(self.part_segment(part)), sorted(spared))
 
     @cached_property
     def _measures(self) -> Sequence[object]:

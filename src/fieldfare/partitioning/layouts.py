@@ -53,8 +53,11 @@ def single_dimension(
     wide_share: float = WIDE_SHARE,
 ) -> Layout:
     """One dimension, divided among all matchers: BlueDove's peer-to-peer baseline. An event has no choice."""
-    layout = clusters(table, matchers, dimension=dimension, cutting=cutting)
-    return Layout("single", layout.dimensions, wide_share=wide_share)
+    attribute = dimension or next(iter(chosen_attributes(table, cutting.sample)), None)
+    if attribute is None:
+        return replicated(matchers)
+    divided = _dimension(table, attribute, cutting, _spread(matchers, matchers))
+    return Layout("single", (divided,), wide_share=wide_share)
 
 
 def clusters(

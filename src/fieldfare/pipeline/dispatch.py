@@ -16,6 +16,7 @@ from pyspark import TaskContext
 from fieldfare.forwarding import Dispatcher, Load, Policy, Visits, forward
 from fieldfare.matching.arrow import batch_of_table
 from fieldfare.pipeline.columns import EVENT, MATCHER, PART
+from fieldfare.pipeline.packets import packed
 from fieldfare.store.parts import Version
 
 _EVENT_BITS = 40  # an event's number is its task's number, then its own
@@ -43,7 +44,7 @@ class Dispatch:
     reader: Reader | None  # makes events of the rows that Spark has, unless those are events
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The task's rows, as events with the part and the matcher of each visit."""
+        """The task's rows, as packets of events with the part that each visits."""
         layout = self.version.layout
         load, policy = self.forwarding.load, self.forwarding.policy
         context = TaskContext.get()
@@ -60,7 +61,8 @@ class Dispatch:
             if self.numbered:
                 sent = sent.append_column(EVENT, pa.array(first + visits.events.astype(np.int64)))
             first += batch.num_rows
-            yield sent
+            if sent.num_rows:
+                yield packed(sent, visits.matchers)
 
 
 def _with(load: Load, visits: Visits) -> Load:

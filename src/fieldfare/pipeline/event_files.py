@@ -206,3 +206,18 @@ def _family(kind: pa.DataType) -> str:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return "list"
     return str(kind) if not pa.types.is_nested(kind) else type(kind).__name__
+
+
+@dataclass(frozen=True)
+class AssignedReader:
+    """Makes events of the numbers of tasks: each task reads the slices that were assigned to it."""
+
+    reader: EventReader
+    groups: tuple[tuple[Slice, ...], ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The events of the tasks whose numbers are the rows of batches."""
+        for batch in batches:
+            for task in batch.column(0).to_pylist():
+                for part in self.groups[task]:
+                    yield from self.reader.read(part)

@@ -1,4 +1,4 @@
-"""What to do when a batch fails: some things pass, some can be made anew, the rest is for a person."""
+"""What to do when a batch fails: wait for what passes, make anew what can be, try again some times, or ask a person."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 from pyspark.errors import PySparkException
 
-from fieldfare.errors import HistoryError, OutputError, SnapshotError, StoreUnavailableError
+from fieldfare.errors import FieldfareError, HistoryError, OutputError, SnapshotError, StoreUnavailableError
 
 # A task's error reaches the driver as text; so do those of Spark's own files.
 _PASSING_TEXTS = (OutputError.__name__, "No space left on device", "Disk quota exceeded")
@@ -24,20 +24,30 @@ class Remedy(Enum):
     NONE = auto()
     WAIT = auto()
     REBUILD = auto()
+    RETRY = auto()  # some times: a process that was killed is there again, a fault in the program is there still
 
 
 def remedy_for(error: BaseException) -> Remedy:
     """What helps against a failure of a batch or of its query."""
-    for cause in _causes(error):
-        if isinstance(cause, SnapshotError | HistoryError) or _is_in(cause, SnapshotError.__name__):
-            return Remedy.REBUILD
-        if isinstance(cause, StoreUnavailableError | OutputError):
-            return Remedy.WAIT
-        if isinstance(cause, OSError) and cause.errno in {errno.ENOSPC, errno.EDQUOT}:
-            return Remedy.WAIT
-        if any(_is_in(cause, text) for text in _PASSING_TEXTS):
-            return Remedy.WAIT
-    return Remedy.NONE
+    causes = list(_causes(error))
+    if any(_passes(cause) for cause in causes):
+        return Remedy.WAIT
+    if any(
+        isinstance(cause, SnapshotError | HistoryError) or _is_in(cause, SnapshotError.__name__) for cause in causes
+    ):
+        return Remedy.REBUILD
+    return Remedy.RETRY if _is_of_spark(error) else Remedy.NONE
+
+
+def _passes(cause: BaseException) -> bool:
+    if isinstance(cause, OSError):
+        return cause.errno in {errno.ENOSPC, errno.EDQUOT}
+    return isinstance(cause, StoreUnavailableError | OutputError) or any(_is_in(cause, text) for text in _PASSING_TEXTS)
+
+
+def _is_of_spark(error: BaseException) -> bool:
+    """Spark itself lost something, such as the process of a task or of the source; no error of ours is behind it."""
+    return isinstance(error, PySparkException) and FieldfareError.__module__ not in str(error)
 
 
 def reason_of(error: BaseException) -> str:

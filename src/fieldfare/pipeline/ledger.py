@@ -41,22 +41,21 @@ class Slice(msgspec.Struct, frozen=True):
     rows: int
 
 
-class Ledger:
-    """An open ledger. Only one process at a time can have it open."""
+class FileList:
+    """The files of a ledger, as far as they were complete when it was read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._files: list[EventFile] = []
         self._ends: list[int] = []  # for each file, the number of events up to its end
         self._names: set[str] = set()
-        try:
-            self._lock()
-            self._load()
-        except BaseException:
-            self.close()
-            raise
+
+    @staticmethod
+    def read(path: Path) -> FileList:
+        """The files of a ledger that another process may have open."""
+        files = FileList(path)
+        files._parse(path.read_bytes())
+        return files
 
     @property
     def events(self) -> int:
@@ -65,14 +64,6 @@ class Ledger:
 
     def __contains__(self, name: str) -> bool:
         return name in self._names
-
-    def append(self, files: Iterable[EventFile]) -> None:
-        """Add files. They are durable when this returns."""
-        added = list(files)
-        if added:
-            _write_all(self._descriptor, b"".join(msgspec.json.encode(file) + b"\n" for file in added))
-            os.fsync(self._descriptor)
-            self._remember(added)
 
     def slices(self, start: int, end: int) -> Iterator[Slice]:
         """Where the events numbered from `start` up to, but without, `end` are."""
@@ -89,6 +80,48 @@ class Ledger:
                 first_row = start - (file_end - file.rows)
                 yield Slice(file.name, file.bytes, file.appended_at, file.fault, first_row, stop - start)
             start, place = stop, place + 1
+
+    def _parse(self, content: bytes) -> int:
+        """Take in the complete lines; return where they end."""
+        sound = content.rfind(b"\n") + 1
+        decoder = msgspec.json.Decoder(EventFile)
+        for number, line in enumerate(content[:sound].splitlines(), 1):
+            try:
+                self._remember([decoder.decode(line)])
+            except msgspec.MsgspecError as error:
+                raise InputError(
+                    f"{self.path}: line {number} is damaged ({error}); restore the file, or start with a new checkpoint"
+                ) from error
+        return sound
+
+    def _remember(self, files: Iterable[EventFile]) -> None:
+        for file in files:
+            self._ends.append(self.events + file.rows)
+            self._files.append(file)
+            self._names.add(file.name)
+
+
+class Ledger(FileList):
+    """An open ledger, to be added to. Only one process at a time can have it open."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            self._lock()
+            self._load()
+        except BaseException:
+            self.close()
+            raise
+
+    def append(self, files: Iterable[EventFile]) -> None:
+        """Add files. They are durable when this returns."""
+        added = list(files)
+        if added:
+            _write_all(self._descriptor, b"".join(msgspec.json.encode(file) + b"\n" for file in added))
+            os.fsync(self._descriptor)
+            self._remember(added)
 
     def close(self) -> None:
         """Let another process have it."""
@@ -107,18 +140,7 @@ class Ledger:
                 time.sleep(0.05)
 
     def _load(self) -> None:
-        content = self.path.read_bytes()
-        sound = content.rfind(b"\n") + 1
-        decoder = msgspec.json.Decoder(EventFile)
-        lines = content[:sound].splitlines()
-        for number, line in enumerate(lines, 1):
-            try:
-                self._remember([decoder.decode(line)])
-            except msgspec.MsgspecError as error:
-                raise InputError(
-                    f"{self.path}: line {number} is damaged ({error}); restore the file, or start with a new checkpoint"
-                ) from error
-        os.ftruncate(self._descriptor, sound)
+        os.ftruncate(self._descriptor, self._parse(self.path.read_bytes()))
         os.fsync(self._descriptor)  # what was read may have been written, but not made durable, by a run that died
         folder = os.open(self.path.parent, os.O_RDONLY)
         try:
@@ -126,11 +148,22 @@ class Ledger:
         finally:
             os.close(folder)
 
-    def _remember(self, files: Iterable[EventFile]) -> None:
-        for file in files:
-            self._ends.append(self.events + file.rows)
-            self._files.append(file)
-            self._names.add(file.name)
+
+def divided(slices: Iterable[Slice], tasks: int) -> list[list[Slice]]:
+    """Slices for so many tasks, with equal numbers of events."""
+    waiting = list(slices)
+    total = sum(part.rows for part in waiting)
+    groups: list[list[Slice]] = [[] for _ in range(tasks)]
+    start = 0
+    for part in waiting:
+        first = start
+        while start < first + part.rows:
+            group = start * tasks // total
+            stop = min(first + part.rows, -(-(group + 1) * total // tasks))
+            moved = msgspec.structs.replace(part, first_row=part.first_row + start - first, rows=stop - start)
+            groups[group].append(moved)
+            start = stop
+    return groups
 
 
 def _write_all(descriptor: int, content: bytes) -> None:

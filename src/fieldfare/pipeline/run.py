@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -30,7 +31,7 @@ from fieldfare.pipeline.control import Control, Elasticity
 from fieldfare.pipeline.faults import Remedy, reason_of, remedy_for
 from fieldfare.pipeline.output import CommittedBatch, OutputFolder, WriteOptions
 from fieldfare.pipeline.reports import BatchReport
-from fieldfare.pipeline.source import FolderSource, stream_slices
+from fieldfare.pipeline.source import FolderSource, stream_folder
 from fieldfare.pipeline.stages import Events, Matching, written
 from fieldfare.pipeline.summary import BatchSummary, Summary
 from fieldfare.store.base import ALL, Order, Scope
@@ -40,6 +41,8 @@ from fieldfare.store.log import SubscriptionStore, open_store
 AUTO = "auto"
 _POLL_SECONDS = 0.1
 _WAIT_SECONDS_MAX = 30.0
+_RETRIES_MAX = 3  # without a batch between them
+_SPARK_GONE = "Spark has ended: its JVM was killed, or ran out of memory; start it again with the same checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,42 +175,44 @@ class Pipeline:
             try:
                 self._follow(self._start(events, batches))
                 break
+            except (Py4JError, ConnectionError) as error:
+                raise PipelineError(_SPARK_GONE) from error
             except (PySparkException, FieldfareError, OSError) as error:
                 if self._stopping.is_set():
                     return  # it ended because it was told to
                 cause = self._cause_of(error)
                 remedy = remedy_for(cause)
-                if remedy is Remedy.NONE:
+                if remedy is Remedy.NONE or (remedy is Remedy.RETRY and self._failures >= _RETRIES_MAX):
                     raise cause if isinstance(cause, FieldfareError) else PipelineError(reason_of(cause)) from error
                 if remedy is Remedy.REBUILD:
                     self._watcher.notice("a snapshot is damaged: making it anew from the store")
                     batches.catalog.discard()
-                else:
-                    self._wait(reason_of(cause))
+                self._wait(reason_of(cause))
 
     def _cause_of(self, error: Exception) -> Exception:
         """The error of the batch itself, if that is what ended the query, which gives only its text."""
         return self._failure or error
 
     def _start(self, events: DataFrame | FolderSource, batches: _Batches) -> StreamingQuery:
-        stream = self._stream(events)
-        writer = stream.rows.writeStream.foreachBatch(
-            lambda rows, batch_id: batches.process(replace(stream, rows=rows), batch_id)
+        stream, batch_of = self._stream(events)
+        writer = stream.writeStream.foreachBatch(
+            lambda rows, batch_id: batches.process(lambda: batch_of(rows), batch_id)
         )
         writer = writer.option("checkpointLocation", str(self._options.checkpoint / "spark"))
         if self._options.until_idle:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{self._options.interval_seconds} seconds").start()
 
-    def _stream(self, events: DataFrame | FolderSource) -> Events:
+    def _stream(self, events: DataFrame | FolderSource) -> tuple[DataFrame, Callable[[DataFrame], Events]]:
+        """What Spark streams, and what makes events of a batch of that."""
         if isinstance(events, FolderSource):
-            stream = stream_slices(self._spark, events)
-            return Events(stream.slices, stream.schema, stream.reader)
+            stream = stream_folder(self._spark, events)
+            return stream.slices, stream.batch
         if not events.isStreaming:
             raise PipelineError("the pipeline matches a stream; for a batch DataFrame use fieldfare.pipeline.match")
         if self._options.event_time is not None:
             events = events.withColumn(APPENDED_AT, events[self._options.event_time].cast("timestamp"))
-        return Events.of(events)
+        return events, Events.of
 
     def _follow(self, query: StreamingQuery) -> None:
         while query.isActive:
@@ -265,12 +270,12 @@ class _Batches:
     id_type: LongType | StringType
     write: WriteOptions
 
-    def process(self, events: Events, batch_id: int) -> None:
+    def process(self, read: Callable[[], Events], batch_id: int) -> None:
         """Match a micro-batch and commit its output, unless that has been done."""
         with self.pipeline.turn():
-            self._process(events, batch_id)
+            self._process(read, batch_id)
 
-    def _process(self, events: Events, batch_id: int) -> None:
+    def _process(self, read: Callable[[], Events], batch_id: int) -> None:
         if self.output.is_committed(batch_id):
             self.pipeline.seen_again(self.output.read_commit(batch_id))
             return
@@ -278,7 +283,7 @@ class _Batches:
         version = self.catalog.version(time.time())
         matching = Matching(version, self.control.forwarding(batch_id), self.id_type)
         stage = self.output.stage(batch_id)
-        rows = written(events, matching, stage, self.write).collect()
+        rows = written(read(), matching, stage, self.write).collect()
         report = BatchReport.decode(bytes(row[0]) for row in rows)
         note = {"subscriptions_version": version.number, "layout": version.layout.kind}
         files = self.output.commit(batch_id, report.files, report.faults, note)

@@ -7,9 +7,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -46,7 +47,8 @@ def spark_session(name: str, log: Path, master: str | None = None) -> Iterator[S
         try:
             yield spark
         finally:
-            spark.stop()
+            with suppress(Py4JError, ConnectionError):  # a JVM that was killed has stopped already
+                spark.stop()
 
 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set by spark-submit

@@ -11,23 +11,30 @@ import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from fieldfare.errors import InputError
 from fieldfare.files.atomic import AtomicFile
 from fieldfare.files.formats import Format, format_of
 from fieldfare.pipeline.columns import APPENDED_AT, FAULT
-from fieldfare.pipeline.event_files import UNREADABLE, EventReader, count_rows, inferred_schema, why_unreadable
-from fieldfare.pipeline.ledger import EventFile, Ledger
+from fieldfare.pipeline.event_files import (
+    UNREADABLE,
+    AssignedReader,
+    EventReader,
+    count_rows,
+    inferred_schema,
+    why_unreadable,
+)
+from fieldfare.pipeline.ledger import EventFile, FileList, Ledger, Slice, divided
+from fieldfare.pipeline.stages import Events
 
 FAULT_TYPE = StructType([StructField(name, StringType()) for name in ("place", "reason", "raw")])
 _NOT_EVENTS = (".tmp", ".crc", ".inprogress")
@@ -62,24 +69,26 @@ class SliceStream:
     slices: DataFrame
     reader: EventReader
     schema: StructType  # of the reader's events
+    tasks_max: int
 
     def events(self) -> DataFrame:
-        """The stream of the events themselves."""
+        """The stream of the events themselves, read by one task."""
         return self.slices.mapInArrow(self.reader, self.schema)
 
+    def batch(self, slices: DataFrame) -> Events:
+        """A batch of the stream, divided into tasks that read as many events each."""
+        named = [Slice(**row.asDict()) for row in slices.collect()]
+        events = sum(part.rows for part in named)
+        tasks = max(1, min(self.tasks_max, events // _TASK_EVENTS_MIN))
+        numbers = slices.sparkSession.range(0, tasks, 1, tasks)
+        groups = tuple(tuple(group) for group in divided(named, tasks))
+        return Events(numbers, self.schema, AssignedReader(self.reader, groups))
 
-def stream_folder(spark: SparkSession, source: FolderSource) -> DataFrame:
+
+def stream_folder(spark: SparkSession, source: FolderSource) -> SliceStream:
     """The events of a folder as a stream, with the columns `_appended_at` and `_fault` after their own.
 
     `_appended_at` is the time of the file's last change. An event that cannot be read has only NULLs, and a `_fault`.
-    """
-    return stream_slices(spark, source).events()
-
-
-def stream_slices(spark: SparkSession, source: FolderSource) -> SliceStream:
-    """The same stream before its events are read.
-
-    A stage that calls the reader itself, on the rows it gets, saves sending all events through Spark once more.
     """
     if not source.folder.is_dir():
         raise InputError(f"{source.folder}: there is no such folder to read events from")
@@ -92,10 +101,9 @@ def stream_slices(spark: SparkSession, source: FolderSource) -> SliceStream:
         "ledger": str(source.ledger.absolute()),
         "file_format": file_format.name,
         "events_per_batch_max": str(source.events_per_batch_max),
-        "tasks_per_batch": str(source.tasks_per_batch),
     }
     slices = spark.readStream.format(_FolderDataSource.name()).options(**options).load()
-    return SliceStream(slices, reader, schema)
+    return SliceStream(slices, reader, schema, source.tasks_per_batch)
 
 
 class _FolderDataSource(DataSource):
@@ -108,19 +116,18 @@ class _FolderDataSource(DataSource):
     def schema(self) -> str:
         return "name STRING, bytes BIGINT, appended_at BIGINT, fault STRING, first_row BIGINT, rows BIGINT"
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802
+    def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:  # noqa: ARG002, N802
         return _SliceReader(self.options)
 
 
-class _SliceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets are numbers of events in the ledger. Spark asks one process for offsets, and sends copies to tasks."""
+class _SliceReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets are numbers of events in the ledger. It lives in a process beside the driver, which gets its rows."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._folder = Path(options["folder"])
-        self._ledger_folder = Path(options["ledger"])
+        self._ledger_path = Path(options["ledger"]) / "files.jsonl"
         self._format = Format[options["file_format"]]
         self._events_max = int(options["events_per_batch_max"])
-        self._tasks_max = int(options["tasks_per_batch"])
         self._open_ledger: Ledger | None = None
         self._pending: deque[_Found] = deque()
         self._is_complete = False  # no file is looked for any more
@@ -128,49 +135,40 @@ class _SliceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _ledger(self) -> Ledger:
         if self._open_ledger is None:
-            self._open_ledger = Ledger(self._ledger_folder / "files.jsonl")
+            self._open_ledger = Ledger(self._ledger_path)
         return self._open_ledger
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {"events": 0}
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        return ReadMaxRows(self._events_max)
-
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._pending = deque(_found(self._folder, self._ledger))
         self._is_complete = True
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        wanted = start["events"] + limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        self._list(wanted)
-        available = self._ledger.events
-        return {"events": available if wanted is None else min(wanted, available)}
+    def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[Any, ...]], dict[str, int]]:
+        first = start["events"]
+        self._list(first + self._events_max)
+        end = max(first, min(first + self._events_max, self._ledger.events))
+        return _rows(self._ledger, first, end), {"events": end}
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        first, events = start["events"], end["events"] - start["events"]
-        tasks = min(self._tasks_max, -(-events // _TASK_EVENTS_MIN))
-        edges = [first + events * task // tasks for task in range(tasks + 1)] if tasks else []
-        return [InputPartition(tuple(self._ledger.slices(low, high))) for low, high in pairwise(edges)]
+    def readBetweenOffsets(self, start: dict[str, int], end: dict[str, int]) -> Iterator[tuple[Any, ...]]:  # noqa: N802
+        return _rows(FileList.read(self._ledger_path), start["events"], end["events"])
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        yield from map(msgspec.structs.astuple, partition.value)
-
-    def stop(self) -> None:
-        if self._open_ledger is not None:
-            self._open_ledger.close()
-
-    def _list(self, wanted: int | None) -> None:
+    def _list(self, wanted: int) -> None:
         """Enter new files into the ledger, no more than the batch needs: to count its rows, each has to be opened."""
         ledger = self._ledger
         listed: list[EventFile] = []
         events = ledger.events
-        if not self._pending and not self._is_complete and (wanted is None or events < wanted):
+        if not self._pending and not self._is_complete and events < wanted:
             self._pending = deque(_found(self._folder, ledger))
-        while self._pending and (wanted is None or events < wanted):
+        while self._pending and events < wanted:
             listed.append(_inspected(self._folder, self._pending.popleft(), self._format))
             events += listed[-1].rows
         ledger.append(listed)
+
+
+def _rows(files: FileList, start: int, end: int) -> Iterator[tuple[Any, ...]]:
+    return iter([msgspec.structs.astuple(part) for part in files.slices(start, end)])
 
 
 def _inspected(folder: Path, found: _Found, file_format: Format) -> EventFile:

@@ -14,17 +14,17 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     DataType,
-    IntegerType,
     LongType,
     StringType,
     StructField,
     StructType,
 )
 
-from fieldfare.pipeline.columns import EVENT, MATCHER, PART, REPORT, SUBSCRIPTION_IDS, SYSTEM
+from fieldfare.pipeline.columns import EVENT, MATCHER, REPORT, SUBSCRIPTION_IDS, SYSTEM
 from fieldfare.pipeline.dispatch import Dispatch, Forwarding, Reader
 from fieldfare.pipeline.matcher import Match, Producer, Rows, Written
 from fieldfare.pipeline.output import WriteOptions
+from fieldfare.pipeline.packets import PACKET_SCHEMA, unpacked
 from fieldfare.pipeline.reports import REPORT_SCHEMA
 from fieldfare.pipeline.unite import Unite, Visits
 from fieldfare.store.parts import Version
@@ -76,18 +76,16 @@ def _produced(events: Events, matching: Matching) -> tuple[DataFrame, Producer]:
     if layout.kind == "replicated":
         return events.rows, Match(matching.version, events.reader)
     several = _visits_several(events.schema, matching)
-    dispatched = StructType([*events.schema.fields]).add(PART, IntegerType()).add(MATCHER, IntegerType())
-    if several:
-        dispatched = dispatched.add(EVENT, LongType())
     dispatch = Dispatch(matching.version, matching.forwarding, several, events.reader)
-    rows = events.rows.mapInArrow(dispatch, dispatched)
-    rows = rows.repartitionById(layout.matchers[-1] + 1, MATCHER)
+    packets = events.rows.mapInArrow(dispatch, PACKET_SCHEMA).repartitionById(layout.matchers[-1] + 1, MATCHER)
+    match = Match(matching.version, unpacked)
     if not several:
-        return rows, Match(matching.version)
-    fields = [field for field in dispatched.fields if field.name not in {PART, MATCHER}]
-    visits = StructType([StructField(f.name, f.dataType, nullable=True) for f in fields]).add(_ids_field(matching))
-    visits = visits.add(REPORT, BinaryType())
-    found = rows.mapInArrow(Visits(Match(matching.version), _arrow_schema(rows, visits)), visits)
+        return packets, match
+    fields = [StructField(field.name, field.dataType, nullable=True) for field in events.schema.fields]
+    visits = StructType(
+        [*fields, StructField(EVENT, LongType()), _ids_field(matching), StructField(REPORT, BinaryType())]
+    )
+    found = packets.mapInArrow(Visits(match, _arrow_schema(events.rows, visits)), visits)
     return found.repartition(len(layout.matchers), EVENT), Unite()
 
 

@@ -15,6 +15,7 @@ import uuid
 import zlib
 from dataclasses import dataclass, replace
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -205,7 +206,7 @@ class _Parts:
 def _write(folder: Path, contents: Contents, layout: Layout) -> _Parts:
     ids = contents.subscriptions.column("subscription_id").combine_chunks()
     numbers = contents.subscriptions.column("number").to_numpy().astype(np.int64)
-    checksums = {_NUMBERS: _save(folder / _NUMBERS, numbers)}
+    checksums = {_NUMBERS: save_array(folder / _NUMBERS, numbers)}
     placement = layout.place(contents.boxes)
     sizes, nbytes = [], 0
     for part in range(layout.part_count):
@@ -214,7 +215,7 @@ def _write(folder: Path, contents: Contents, layout: Layout) -> _Parts:
         if len(index):
             index.save(folder / _part_name(part))
             name = f"{_part_name(part)}.npy"
-            checksums[name] = _save(folder / name, held)
+            checksums[name] = save_array(folder / name, held)
             nbytes += index.nbytes
     return _Parts(sizes, checksums, nbytes)
 
@@ -226,8 +227,11 @@ def part_index(ids: pa.Array, table: BoxTable, boxes: npt.NDArray[np.int32]) -> 
     return held, Index.of_compiled(ids.take(pa.array(held)), replace(chosen, owners=owners.astype(np.int32)))
 
 
-def _save(path: Path, array: npt.NDArray[Any]) -> int:
-    np.save(path, array)
+def save_array(path: Path, array: npt.NDArray[Any]) -> int:
+    """Save an array; its checksum."""
+    content = BytesIO()  # writing to a file itself, NumPy does not say that the disk is full, only that it failed
+    np.save(content, array)
+    path.write_bytes(content.getbuffer())
     return zlib.crc32(array.tobytes())
 
 

@@ -80,6 +80,7 @@ class Catalog:
     def version(self, now_seconds: float) -> Version:
         """What the store holds now, ready to be matched against. What earlier batches used is kept for one batch."""
         self._adopt()
+        self._base = self._base or self._new_base()
         self._store.expire(now_seconds)
         self._refresh_delta()
         base, delta = self.base, self._delta
@@ -101,9 +102,10 @@ class Catalog:
         return True
 
     def discard(self) -> None:
-        """A version turned out to be damaged: make base and delta anew from the store, which is the truth."""
-        shutil.rmtree(self.base.folder, ignore_errors=True)
-        self._base, self._delta = self._new_base(), None
+        """A version turned out to be damaged: the next one is made anew from the store, which is the truth."""
+        if self._base is not None:
+            shutil.rmtree(self._base.folder, ignore_errors=True)
+        self._base = self._delta = None
 
     def close(self) -> None:
         """End what runs in the background."""

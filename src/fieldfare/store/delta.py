@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from fieldfare.errors import SnapshotError
 from fieldfare.matching.index import Index
-from fieldfare.store.base import UNFINISHED, Base
+from fieldfare.store.base import UNFINISHED, Base, save_array
 from fieldfare.store.log import Changes
 
 _REMOVED, _ADDED = "removed.npy", "added"
@@ -47,7 +47,7 @@ def write_delta(base: Base, changes: Changes) -> Delta:
     unfinished.mkdir()
     try:
         removed = base.positions(np.asarray(changes.ended, np.int64))
-        np.save(unfinished / _REMOVED, np.append(removed, _checksum(removed)))
+        save_array(unfinished / _REMOVED, np.append(removed, _checksum(removed)))
         if changes.started.num_rows:
             Index(changes.started.select(["subscription_id", "condition"])).save(unfinished / _ADDED)
         folder = snapshots / f"delta-{changes.version:012}-{uuid.uuid4().hex[:8]}"
