@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import JAVA_MISSING
 from tests.faults.history import History, Verdict, check, committed_events
-from tests.faults.processes import Running, users_of, wait_until
+from tests.faults.processes import Process, Running, users_of, wait_until
 from tests.faults.traffic import Traffic
 
 _CALM_BATCHES = 5
@@ -76,6 +77,22 @@ class Scene:
 
     def batch_is_under_way(self) -> bool:
         return any(self.output.glob("_staging-*/*"))
+
+    def kill_in_batch(self, victims: Callable[[], list[Process]]) -> None:
+        """Kill processes that hold tasks: they are stopped first, so that the tasks of a batch wait in them."""
+        before = self._lost_tasks()
+        while self._lost_tasks() == before:
+            stopped = victims()
+            for process in stopped:
+                process.kill(signal.SIGSTOP)
+            wait_until(self.batch_is_under_way, "a batch begins")
+            time.sleep(0.5)  # until its tasks are there; if they are not yet, no task is lost, and it is done again
+            for process in stopped:
+                process.kill()
+            self.catch_up()
+
+    def _lost_tasks(self) -> int:
+        return (self.checkpoint / "spark.log").read_text(errors="replace").count("Lost task")
 
     def damage_snapshots(self) -> None:
         """Change bytes in all parts of the compiled subscriptions."""

@@ -42,9 +42,9 @@ class Process:
     def is_jvm(self) -> bool:
         return Path(self.command.partition(" ")[0]).name == "java"
 
-    def kill(self) -> None:
+    def kill(self, by: signal.Signals = signal.SIGKILL) -> None:
         with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
+            os.kill(self.pid, by)
 
 
 def processes() -> Iterator[Process]:
@@ -78,6 +78,7 @@ def environment(folder: Path) -> dict[str, str]:
     temporary.mkdir(exist_ok=True)
     return {
         **os.environ,
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # starts in half the time
         "PYTHONPATH": os.pathsep.join([str(_SOURCES), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,

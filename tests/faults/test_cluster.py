@@ -28,12 +28,9 @@ def test_executors_and_a_worker_are_killed_and_spark_submit_works(scene: Scene, 
     with scene.traffic.flowing():
         moments = scene.calm()
         for _ in range(2):
-            scene.catch_up()
             wait_until(lambda: len(cluster.executors()) == 2, "both workers have an executor")
-            wait_until(scene.batch_is_under_way, "a batch begins")
             moments.append(("an executor is killed", time.time()))
-            cluster.executors()[0].kill()
-        scene.catch_up()
+            scene.kill_in_batch(lambda: cluster.executors()[:1])
         wait_until(scene.batch_is_under_way, "a batch begins")
         moments.append(("a worker of the cluster is killed, with all that runs on it", time.time()))
         cluster.workers[0].kill_all()

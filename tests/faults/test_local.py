@@ -35,10 +35,7 @@ def test_faults_that_pass_leave_no_trace_in_the_output(scene: Scene) -> None:
 
 def workers_are_killed_in_batches(scene: Scene, run: Running) -> None:
     for _ in range(3):
-        wait_until(scene.batch_is_under_way, "a batch begins")
-        for worker in run.python_workers():
-            worker.kill()
-        scene.catch_up()
+        scene.kill_in_batch(run.python_workers)
 
 
 def the_process_of_the_source_is_killed(scene: Scene, run: Running) -> None:  # noqa: ARG001

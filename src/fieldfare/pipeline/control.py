@@ -24,6 +24,7 @@ _RATE_MEMORY = 0.5  # how much of an earlier rate stays when a new one is measur
 _LATE_BATCHES = 2  # batches in a row that are late before a matcher is added
 _IDLE_BATCHES = 10  # batches in a row that are idle before one is merged away
 _IDLE_SHARE = 0.3  # of the interval
+_BUSY_SHARE = 0.25  # of a late batch, that a matcher must have worked for another one to be of help
 _INDEX_BYTES_MIN = 16 << 20  # a smaller index stays in the processor's caches, where partitions save nothing
 _TRIAL_BATCHES = 3
 _TRIAL_EVENTS_MIN = 2_000  # a smaller batch says more about Spark than about matching
@@ -96,7 +97,8 @@ class Control:
 
     def _scale(self, report: BatchReport, seconds: float) -> list[str]:
         interval = self._elasticity.interval_seconds
-        self._late = self._late + 1 if seconds > interval else 0
+        busiest_seconds = max(report.seconds_by_matcher().values(), default=0.0)
+        self._late = self._late + 1 if seconds > interval and busiest_seconds > _BUSY_SHARE * seconds else 0
         self._idle = self._idle + 1 if seconds < _IDLE_SHARE * interval else 0
         layout = self._catalog.layout
         if self._elasticity.is_fixed or layout.kind not in {"multi", "single"} or self._catalog.is_building:

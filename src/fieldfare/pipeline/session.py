@@ -52,6 +52,7 @@ def spark_session(name: str, log: Path, master: str | None = None) -> Iterator[S
 
 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set by spark-submit
+_SOCKET_FOLDER_CHARACTERS_MAX = 60  # a socket's whole path may have about 100
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
@@ -60,6 +61,7 @@ _SETTINGS = {
 
 def _local_settings(scratch: str) -> dict[str, str]:
     return {
+        **_sockets(scratch),
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.local.dir": scratch,
@@ -67,6 +69,13 @@ def _local_settings(scratch: str) -> dict[str, str]:
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
         "spark.ui.enabled": "false",
     }
+
+
+def _sockets(folder: str) -> dict[str, str]:
+    """Sockets of the file system, which move rows to Python and back more than twice as fast as TCP does."""
+    if len(folder) > _SOCKET_FOLDER_CHARACTERS_MAX:
+        return {}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}
 
 
 def _require_java() -> None:
