@@ -14,7 +14,7 @@ help: ## list the targets
 setup: $(STAMP) ## create .venv with the fieldfare command and everything it can use
 	@echo "Ready: $(BIN)/fieldfare --help"
 
-demo: java $(STAMP) ## watch a traffic story run on local Spark (under two minutes)
+demo: java $(STAMP) ## watch the pipeline match traffic on local Spark while subscriptions change (under two minutes)
 	@$(BIN)/fieldfare demo
 
 test: java $(STAMP) lint ## check style, types, layers, and run every test

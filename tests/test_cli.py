@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import fieldfare
 from fieldfare.cli import app
 
 runner = CliRunner()
@@ -38,7 +39,7 @@ def test_help_is_quick_and_needs_nothing_heavy() -> None:
 
 
 def test_version() -> None:
-    assert runner.invoke(app, ["--version"]).output == "fieldfare 0.1.0\n"
+    assert runner.invoke(app, ["--version"]).output == f"fieldfare {fieldfare.__version__}\n"
 
 
 @pytest.mark.usefixtures("files")

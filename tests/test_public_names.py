@@ -19,21 +19,30 @@ def test_an_index() -> None:
         "compacted",
         "from_boxes",
         "ids",
+        "joined",
         "load",
         "match",
         "match_rows",
         "match_table",
         "nbytes",
+        "of_compiled",
         "save",
         "updated",
+        "without",
     ]
 
 
 def test_the_pipeline() -> None:
-    assert fieldfare.pipeline.__all__ == ["match"]
+    assert fieldfare.pipeline.__all__ == ["FolderSource", "Pipeline", "PipelineOptions", "Watcher", "match"]
+    assert all(hasattr(fieldfare.pipeline, name) for name in fieldfare.pipeline.__all__)
 
 
 def test_the_commands() -> None:
     names = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
     assert sorted(names) == ["demo", "explain", "match"]
-    assert [group.name for group in app.registered_groups] == ["bench"]
+    assert sorted(group.name or "" for group in app.registered_groups) == [
+        "bench",
+        "experiments",
+        "pipeline",
+        "subscriptions",
+    ]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fieldfare.model import Range
 
 __all__ = ["FieldfareError", "Index", "Range", "compile", "explain"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Index": "fieldfare.matching.index",
