@@ -184,6 +184,7 @@ def bench_pipeline(
     layout: Annotated[str, typer.Option(help="Compared with replicated: multi, single or clusters.")] = "multi",
     policy: Annotated[str, typer.Option(help="adaptive, response-time, subscriptions or random.")] = "adaptive",
     matchers: Annotated[int, typer.Option(min=1, help="How many.")] = 2,
+    repeats: Annotated[int, typer.Option(min=1, help="How often to measure; the median counts.")] = 3,
     stream_seconds: Annotated[float, typer.Option(min=0.0, help="How long to stream; 0: not at all.")] = 20.0,
     stream_rate: Annotated[int, typer.Option(min=1, help="Events per second of the stream.")] = 20_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
@@ -201,6 +202,7 @@ def bench_pipeline(
         layout=layout,
         policy=policy,
         matchers=matchers,
+        repeats=repeats,
         stream_seconds=stream_seconds,
         stream_rate=stream_rate,
     )

@@ -149,8 +149,10 @@ class Cluster:
     workers: tuple[Running, ...]
 
     def executors(self) -> list[Process]:
+        """Those that have run tasks: one that has just started does not count."""
         members = [process for worker in self.workers for process in worker.members()]
-        return [process for process in members if process.is_jvm and "CoarseGrainedExecutorBackend" in process.command]
+        at_work = {process.parent for process in members if "pyspark.daemon" in process.command}
+        return [process for process in members if process.is_jvm and process.pid in at_work]
 
 
 @contextmanager

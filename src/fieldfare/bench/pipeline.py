@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 _FILES = 8
 _VERIFIED_EVENTS = 200
 _PEER_PAIRS = 100_000_000  # the join is measured on as many events as make about so many comparisons
-_REPEATS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +56,7 @@ class PipelineBenchOptions:
     layout: str = LayoutKind.MULTI  # the one that is compared with the replicated
     policy: str = "adaptive"
     matchers: int = 2
+    repeats: int = 3  # of each measurement; the median counts
     stream_seconds: float = 20.0
     stream_rate: int = 20_000
     seed: int = 1
@@ -64,8 +64,9 @@ class PipelineBenchOptions:
     def __post_init__(self) -> None:
         if self.layout not in list(LayoutKind):
             raise InputError(f"there is no layout {self.layout!r}; there are {', '.join(LayoutKind)}")
-        if min(self.subscriptions, self.events, self.matchers, self.stream_rate) < 1 or self.stream_seconds < 0:
-            raise InputError("numbers of subscriptions, events and matchers must be above 0")
+        counts = (self.subscriptions, self.events, self.matchers, self.repeats, self.stream_rate)
+        if min(counts) < 1 or self.stream_seconds < 0:
+            raise InputError("numbers of subscriptions, events, matchers and repeats must be above 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +245,9 @@ class _Bench:
     def _rates(self, jobs: dict[str, Callable[[], None]], events: int) -> dict[str, float]:
         """Events per second of each job: the median of some runs, taken in turns, after one to warm up."""
         seconds: dict[str, list[float]] = {name: [] for name in jobs}
-        for turn in range(_REPEATS + 1):
+        for turn in range(self._options.repeats + 1):
             for name, job in jobs.items():
-                self._progress(f"measuring {name}, run {turn} of {_REPEATS}")
+                self._progress(f"measuring {name}, run {turn} of {self._options.repeats}")
                 started = time.perf_counter()
                 job()
                 if turn:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FILES_PER_SECOND = 10
-_WARM_UP_SECONDS = 8.0
+_WARM_UP_SECONDS = 8.0  # or as long as the measurement, if that is shorter
 _CHANGES_MAX = 10_000
+_CHANGE_SECONDS = 4.0
 _INTERVAL_SECONDS = 0.25
 
 
@@ -61,13 +62,14 @@ def stream(spark: SparkSession, workload: Workload, folder: Path, rate: int, sec
         runner.start()
         try:
             watcher.first.wait()
-            producer.produce(_WARM_UP_SECONDS)
+            producer.produce(min(_WARM_UP_SECONDS, seconds))
             measured_from = len(watcher.batches)
             producer.produce(seconds)
             time.sleep(2.0)  # what is under way
             measured_to = len(watcher.batches)
             changed_at = _change(store, conditions.slice(0, changed))
-            producer.produce(4.0)
+            producer.produce(min(_CHANGE_SECONDS, seconds))
+            watcher.wait_after(changed_at)
         finally:
             pipeline.stop()
             runner.join()
@@ -141,3 +143,7 @@ class _Batches(Watcher):
     def batch(self, summary: BatchSummary) -> None:
         self.batches.append((time.monotonic(), summary))
         self.first.set()
+
+    def wait_after(self, moment: float) -> None:
+        while not self.batches or self.batches[-1][0] <= moment:
+            time.sleep(0.05)

@@ -204,7 +204,7 @@ class _Running:
 
 
 def _tell_rates(summary: Summary, console: Console) -> None:
-    console.print(f"Streamed, exactly once: [bold]{summary.sentence()}[/]", highlight=False)
+    console.print(f"Streamed, exactly once: [bold]{summary.sentence()}[/]", highlight=False, soft_wrap=True)
 
 
 def _tell_matches(matches: pa.Table, city: _City, console: Console) -> None:
@@ -217,7 +217,8 @@ def _tell_matches(matches: pa.Table, city: _City, console: Console) -> None:
             listeners = event["subscription_ids"]
             console.print(
                 f"  {len(listeners):,} hear of: {event['kind']} at {event['district']}, {event['speed']:.0f} km/h, "
-                f"{event['measured_at']:%H:%M}. One of them is [bold]{listeners[0]}[/], who wants:"
+                f"{event['measured_at']:%H:%M}. One of them is [bold]{listeners[0]}[/], who wants:",
+                soft_wrap=True,
             )
             console.print(f"    {wants[listeners[0]]}", style="dim", highlight=False, soft_wrap=True)
 
@@ -248,6 +249,7 @@ def _verify(spark: SparkSession, matches: pa.Table, city: _City, options: DemoOp
         f"Checked: for a driver who stayed, one who left and one who came, Spark's own where() finds "
         f"the same {checked:,} events.",
         style="green",
+        soft_wrap=True,
     )
 
 
