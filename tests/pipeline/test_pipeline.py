@@ -218,18 +218,28 @@ def test_ranges_visit_every_part_they_meet(place: Place) -> None:
     assert place.found() == expected(conditions, table)
 
 
-def test_a_range_that_is_empty_is_quarantined_and_the_rest_goes_on(place: Place) -> None:
-    place.subscribe({1: "x >= 0"})
+@pytest.mark.parametrize("layout", ["replicated", "multi"])
+def test_a_range_that_is_empty_is_quarantined_and_the_rest_goes_on(place: Place, layout: str) -> None:
+    place.subscribe({1: "x >= 0", 2: "x >= 9 AND x < 10"})
     ends = [pa.array([1.0, 9.0, 3.0]), pa.array([2.0, 4.0, 5.0])]
     table = pa.table({"event_id": [1, 2, 3], "x": pa.StructArray.from_arrays(ends, ["low", "high"])})
     place.append("0.parquet", table)
-    summary = place.run()
+    summary = place.run(replace(place.options, layout=layout, matchers=2))
     assert place.found() == {1: [1], 3: [1]}
     assert summary.quarantined == 1
     (line,) = (place.folder / "out" / "batch_id=0" / "_quarantine.jsonl").read_text().splitlines()
     fault = json.loads(line)
     assert "exceeds" in fault["reason"]
     assert "'event_id': 2" in fault["raw"]
+
+
+def test_a_condition_on_a_column_that_cannot_be_matched_stops_nobody(place: Place) -> None:
+    place.subscribe({1: "tags = 'new'", 2: "x > 1", 3: "place.city = 'Oslo'", 4: "place = 3"})
+    table = pa.table({"event_id": [7, 8], "x": [0.5, 2.0], "tags": [["new"], []], "place": [{"city": "Oslo"}, None]})
+    place.append("0.parquet", table.drop_columns(["place"]))
+    summary = place.run(replace(place.options, layout="multi", matchers=2, dimensions=("x", "tags")))
+    assert place.found() == {7: [], 8: [2]}
+    assert summary.quarantined == 0
 
 
 def test_poison_is_quarantined_in_every_layout(place: Place) -> None:

@@ -6,7 +6,7 @@ A column of a type that cannot be matched is an EventError if some subscription 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,18 @@ def _column_of(table: pa.Table | pa.RecordBatch, attribute: str) -> pa.Array | N
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     return column
+
+
+def unmatchable(schema: pa.Schema, attributes: Iterable[str]) -> list[str]:
+    """Those of the attributes that are columns of a type that cannot be matched."""
+    found = []
+    for name in attributes:
+        if name in schema.names:
+            try:
+                _pieces(pa.nulls(1, schema.field(name).type), name)
+            except EventError:
+                found.append(name)
+    return found
 
 
 def _pieces(array: pa.Array, attribute: str) -> list[Piece]:

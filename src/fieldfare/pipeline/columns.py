@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from fieldfare.matching.arrow import unmatchable
 
 APPENDED_AT = "_appended_at"  # when the event arrived; latency counts from here
 FAULT = "_fault"  # why it cannot be matched; null in a sound event
@@ -19,6 +23,11 @@ SYSTEM = (APPENDED_AT, FAULT, EVENT, PART, MATCHER, REPORT)
 def without_system(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The event as it came."""
     return batch.drop_columns([name for name in SYSTEM if name in batch.schema.names])
+
+
+def matchable(batch: pa.RecordBatch, attributes: Sequence[str]) -> pa.RecordBatch:
+    """The events without columns whose type cannot be matched: who asks about one must not stop the others."""
+    return batch.drop_columns(unmatchable(batch.schema, attributes))
 
 
 def sound_rows(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:

@@ -13,9 +13,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
+from fieldfare.errors import EventError
 from fieldfare.forwarding import Dispatcher, Load, Policy, Visits, forward
 from fieldfare.matching.arrow import batch_of_table
-from fieldfare.pipeline.columns import EVENT, MATCHER, PART
+from fieldfare.matching.batch import Batch
+from fieldfare.partitioning.layout import Candidates, Layout
+from fieldfare.pipeline.columns import EVENT, MATCHER, PART, matchable
 from fieldfare.pipeline.packets import packed
 from fieldfare.store.parts import Version
 
@@ -52,7 +55,7 @@ class Dispatch:
         dispatcher = Dispatcher(seed=hash((self.forwarding.seed, task)))
         first = task << _EVENT_BITS
         for batch in rows if self.reader is None else self.reader(rows):
-            candidates = layout.candidates(batch_of_table(batch, layout.attributes))
+            candidates = _candidates(layout, matchable(batch, layout.attributes))
             visits = forward(layout, candidates, load, policy, dispatcher=dispatcher)
             load = _with(load, visits)
             sent = batch if len(visits.events) == batch.num_rows else batch.take(pa.array(visits.events))
@@ -63,6 +66,19 @@ class Dispatch:
             first += batch.num_rows
             if sent.num_rows:
                 yield packed(sent, visits.matchers)
+
+
+def _candidates(layout: Layout, events: pa.RecordBatch) -> Candidates:
+    """Where events may go. One that cannot be read goes anywhere: the matcher sets it aside, with the reason."""
+    try:
+        return layout.candidates(batch_of_table(events, layout.attributes))
+    except EventError:
+        if events.num_rows == 1:
+            return layout.candidates(Batch(1, {}))
+    half = events.num_rows // 2
+    halves = [_candidates(layout, piece) for piece in (events.slice(0, half), events.slice(half))]
+    first, count = (np.concatenate([getattr(part, name) for part in halves]) for name in ("first", "count"))
+    return Candidates(first, count)
 
 
 def _with(load: Load, visits: Visits) -> Load:

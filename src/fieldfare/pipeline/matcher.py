@@ -18,7 +18,16 @@ from pyspark import TaskContext
 
 from fieldfare.errors import EventError
 from fieldfare.matching.index import Index
-from fieldfare.pipeline.columns import FAULT, MATCHER, PART, SUBSCRIPTION_IDS, arrivals, sound_rows, without_system
+from fieldfare.pipeline.columns import (
+    FAULT,
+    MATCHER,
+    PART,
+    SUBSCRIPTION_IDS,
+    arrivals,
+    matchable,
+    sound_rows,
+    without_system,
+)
 from fieldfare.pipeline.dispatch import Reader
 from fieldfare.pipeline.output import EventWriter, WriteOptions, WrittenFile
 from fieldfare.pipeline.reports import Fault, PartReport, TaskReport
@@ -146,7 +155,7 @@ def _by_part(events: pa.RecordBatch) -> Iterator[tuple[int, int, pa.RecordBatch]
 
 def _matched(index: Index, events: pa.RecordBatch, tally: Tally) -> Matched:
     try:
-        return events, index.match_table(events)
+        return events, index.match_table(matchable(events, index.attributes))
     except EventError as error:
         if events.num_rows == 1:
             raw = str(without_system(events).to_pylist()[0])[:_RAW_CHARACTERS_MAX]
