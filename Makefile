@@ -18,7 +18,7 @@ demo: java $(STAMP) ## watch the pipeline match traffic on local Spark while sub
 	@$(BIN)/fieldfare demo
 
 test: java $(STAMP) lint ## check style, types, layers, and run every test
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n 2 --dist loadfile
 
 lint: $(STAMP) ## check style, types and layers only
 	@$(BIN)/ruff check --quiet

@@ -7,7 +7,8 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -18,8 +19,8 @@ from tests.faults.history import History, Verdict, check, committed_events
 from tests.faults.processes import Process, Running, users_of, wait_until
 from tests.faults.traffic import Traffic
 
+CHANGES_MIN = 10_000
 _CALM_BATCHES = 5
-Moments = list[tuple[str, float]]  # what happened, and when
 
 
 @dataclass
@@ -31,6 +32,7 @@ class Scene:
     checkpoint: Path
     traffic: Traffic
     started: list[Running] = field(default_factory=list)
+    moments: list[tuple[str, float]] = field(default_factory=list)  # what happened, and when
 
     @property
     def history(self) -> History:
@@ -56,6 +58,10 @@ class Scene:
         self.started.append(Running(command, self.folder, log))
         return self.started[-1]
 
+    def kill_all(self) -> None:
+        for run in self.started:
+            run.kill_all()
+
     def said(self) -> str:
         """What all runs said."""
         return "\n".join(run.said for run in self.started)
@@ -78,21 +84,19 @@ class Scene:
     def batch_is_under_way(self) -> bool:
         return any(self.output.glob("_staging-*/*"))
 
-    def kill_in_batch(self, victims: Callable[[], list[Process]]) -> None:
-        """Kill processes that hold tasks: they are stopped first, so that the tasks of a batch wait in them."""
-        before = self._lost_tasks()
-        while self._lost_tasks() == before:
-            stopped = victims()
-            for process in stopped:
-                process.kill(signal.SIGSTOP)
-            wait_until(self.batch_is_under_way, "a batch begins")
-            time.sleep(0.5)  # until its tasks are there; if they are not yet, no task is lost, and it is done again
-            for process in stopped:
-                process.kill()
-            self.catch_up()
+    def kill_in_batch(self, victims: list[Process]) -> None:
+        """Kill processes that hold tasks: they are stopped first, so that a batch whose tasks they have gets stuck."""
+        for process in victims:
+            process.kill(signal.SIGSTOP)
+        wait_until(self._batch_is_stuck, "a batch waits for those that were stopped")
+        for process in victims:
+            process.kill()
+        self.catch_up()
 
-    def _lost_tasks(self) -> int:
-        return (self.checkpoint / "spark.log").read_text(errors="replace").count("Lost task")
+    def _batch_is_stuck(self) -> bool:
+        with suppress(FileNotFoundError):  # a batch that has just been committed is not stuck
+            return any(time.time() - stage.stat().st_mtime > 2 for stage in self.output.glob("_staging-*/*"))
+        return False
 
     def damage_snapshots(self) -> None:
         """Change bytes in all parts of the compiled subscriptions."""
@@ -109,40 +113,61 @@ class Scene:
         assert self.started[-1].finish() == 0, self.started[-1].said[-3000:]
         return check(self.history, self.output)
 
-    def calm(self) -> Moments:
-        """Some batches without a fault, to compare with: the first of the moments to be reported on."""
+    def begin(self, *options: str) -> Running:
+        """Start the pipeline with something to do."""
+        self.traffic.prepare()
+        run = self.start(*options)
+        self.wait_for_commits()
+        return run
+
+    def calm(self) -> None:
+        """Some batches without a fault, to compare with."""
         self.catch_up()
-        moments = [("", time.time())]
+        self.mark("calm")
         for _ in range(_CALM_BATCHES):
             self.wait_for_commits()
-        return moments
 
-    def report(self, verdict: Verdict, moments: Moments) -> None:
-        """Print for how long latency rose after each fault, up to the next; the last moment is only an end."""
+    def mark(self, fault: str) -> None:
+        """A fault happens now."""
+        self.moments.append((fault, time.time()))
+
+    def recover(self) -> None:
+        """The last fault is over when all that is appended is committed; traffic ends with enough changes."""
+        self.catch_up()
+        self.mark("the end")
+        wait_until(lambda: self.history.changes >= CHANGES_MIN, "the subscriptions change")
+
+    def report(self, verdict: Verdict) -> None:
+        """Print for how long latency rose after each fault, up to the next moment."""
         history = self.history
-        (_, calm), (_, fault) = moments[:2]
+        (_, calm), (_, fault) = self.moments[:2]
         usual = verdict.latency(calm, fault)
         print(  # noqa: T201 - for people: how long faults are felt
             f"\n  {history.events:,} events, {verdict.pairs:,} pairs, {history.changes:,} changes: none lost or extra",
             f"without a fault: latency {usual:.1f} s",
-            *(verdict.rise(fault, start, end, usual) for (fault, start), (_, end) in pairwise(moments[1:])),
+            *(verdict.rise(fault, start, end, usual) for (fault, start), (_, end) in pairwise(self.moments[1:])),
             sep="\n  ",
         )
 
 
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
+@contextmanager
+def scene_in(folder: Path) -> Iterator[Scene]:
+    """A scene, of which no process and no file is left at the end."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip(JAVA_MISSING)
-    traffic = Traffic(tmp_path, History())
-    stage = Scene(tmp_path, tmp_path / "out", tmp_path / "state", traffic)
+    scene = Scene(folder, folder / "out", folder / "state", Traffic(folder, History()))
     try:
-        yield stage
+        yield scene
     finally:
-        for run in stage.started:
-            run.kill_all()
-    wait_until(lambda: not users_of(tmp_path), f"all processes end: {users_of(tmp_path)}", 30)
-    shutil.rmtree(tmp_path)
+        scene.kill_all()
+    wait_until(lambda: not users_of(folder), f"all processes end: {users_of(folder)}", 30)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with scene_in(tmp_path) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,24 +21,20 @@ def cluster(scene: Scene) -> Iterator[Cluster]:
 
 
 def test_executors_and_a_worker_are_killed_and_spark_submit_works(scene: Scene, cluster: Cluster) -> None:
-    scene.traffic.prepare()
-    scene.start("--master", cluster.master, "--layout", "multi", "--matchers", "2")
-    scene.wait_for_commits()
+    scene.begin("--master", cluster.master, "--layout", "multi", "--matchers", "2")
     with scene.traffic.flowing():
-        moments = scene.calm()
-        for _ in range(2):
+        scene.calm()
+        for name, count in (("an executor is", 1), ("both executors are", 2)):
             wait_until(lambda: len(cluster.executors()) == 2, "both workers have an executor")
-            moments.append(("an executor is killed", time.time()))
-            scene.kill_in_batch(lambda: cluster.executors()[:1])
+            scene.mark(f"{name} killed in a batch")
+            scene.kill_in_batch(cluster.executors()[:count])
         wait_until(scene.batch_is_under_way, "a batch begins")
-        moments.append(("a worker of the cluster is killed, with all that runs on it", time.time()))
+        scene.mark("a worker of the cluster is killed, with all that runs on it")
         cluster.workers[0].kill_all()
-        scene.catch_up()
-        moments.append(("", time.time()))
-        wait_until(lambda: scene.history.changes >= 10_000, "the subscriptions change")
+        scene.recover()
     verdict = scene.verdict()
     assert verdict.is_clean, verdict
-    scene.report(verdict, moments)
+    scene.report(verdict)
     submit(scene, cluster)
 
 

@@ -17,46 +17,38 @@ from tests.faults.processes import DEADLINE_SECONDS, Running, wait_until
 def test_a_driver_that_is_killed_goes_on_where_it_was(json_scene: Scene) -> None:
     scene = json_scene
     seed = random.randrange(1 << 32)
-    print(f"random moments by seed {seed}")  # noqa: T201
+    print(f"random moments by seed {seed}")  # noqa: T201 - to find them again
     rng = random.Random(seed)
-    scene.traffic.prepare()
-    run = scene.start()
-    scene.wait_for_commits()
+    run = scene.begin()
     with scene.traffic.flowing():
-        moments = scene.calm()
-        for name, moment in WORST_MOMENTS.items():
-            scene.traffic.append_poison()
-            kill_at(scene, run, moment)
-            moments.append((f"driver killed when {name}", time.time()))
-            assert_readers_see_what_is_committed(scene)
-            run = scene.start()
-            scene.catch_up()
-        moments.append(("driver killed at any moment, again while it starts, and snapshots damaged", time.time()))
+        scene.calm()
         time.sleep(rng.uniform(0, 1))
-        run.kill()
-        run = scene.start()
-        time.sleep(rng.uniform(0, 8))
+        scene.mark("the driver is killed at any moment, and snapshots are damaged before it starts again")
         run.kill()
         scene.damage_snapshots()
         run = scene.start()
         scene.catch_up()
         assert "a snapshot is damaged" in run.said
-        moments.append(("the driver's JVM is killed", time.time()))
+        for name, moment in WORST_MOMENTS.items():
+            scene.traffic.append_poison()
+            kill_at(scene, run, moment)
+            scene.mark(f"the driver is killed when {name}")
+            assert_readers_see_what_is_committed(scene)
+            run = scene.start()
+            scene.catch_up()
+        scene.mark("the driver's JVM is killed, and the next driver while it starts")
         (jvm,) = [process for process in run.members() if process.is_jvm]
         jvm.kill()
         assert run.popen.wait(DEADLINE_SECONDS) == 2, run.said
         assert "start it again" in run.said
         run = scene.start()
-        scene.catch_up()
-        moments.append(("", time.time()))
-        wait_until(lambda: scene.history.changes >= 10_000, "the subscriptions change")
+        time.sleep(rng.uniform(0, 8))
+        run.kill()
+        scene.start()
+        scene.recover()
     verdict = scene.verdict()
     assert verdict.is_clean, verdict
-    scene.report(verdict, moments)
-
-
-def tasks_have_written(scene: Scene) -> bool:
-    return any(scene.output.glob("_staging-*/*/*.staged"))
+    scene.report(verdict)
 
 
 def files_are_gathered(scene: Scene) -> bool:
@@ -69,7 +61,6 @@ def spark_does_not_know_of_the_commit(scene: Scene) -> bool:
 
 
 WORST_MOMENTS = {
-    "tasks have written": tasks_have_written,
     "the files of a commit are gathered": files_are_gathered,
     "a batch is committed and Spark does not know": spark_does_not_know_of_the_commit,
 }

@@ -1,41 +1,47 @@
-"""One pipeline on this machine goes through fault after fault, and its output is as if there had been none."""
+"""One pipeline on this machine goes through fault after fault, and its output is as if there had been none.
+
+Where the tests may mount file systems, its output and its checkpoint each have a small one, which can be filled.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
-import time
-from collections.abc import Callable
-from contextlib import closing
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
 
-from tests.faults.conftest import Scene
+import pytest
+from tests.faults.conftest import Scene, scene_in
 from tests.faults.history import quarantined
 from tests.faults.processes import Running, wait_until
 
-CHANGES_MIN = 10_000
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """A pipeline that runs through all tests of this file, with traffic."""
+    with scene_in(tmp_path_factory.mktemp("live")) as scene, ExitStack() as disks:
+        for folder in (scene.output, scene.checkpoint):
+            mount_small_disk(folder, disks)
+        disks.callback(scene.kill_all)  # before they go
+        scene.begin()
+        with scene.traffic.flowing():
+            scene.calm()
+            yield scene
 
 
-def test_faults_that_pass_leave_no_trace_in_the_output(scene: Scene) -> None:
-    scene.traffic.prepare()
-    run = scene.start()
-    scene.wait_for_commits()
-    with scene.traffic.flowing():
-        moments = scene.calm()
-        for fault in FAULTS:
-            scene.catch_up()
-            moments.append((fault.__name__.replace("_", " "), time.time()))
-            fault(scene, run)
-        scene.catch_up()
-        moments.append(("", time.time()))
-        wait_until(lambda: scene.history.changes >= CHANGES_MIN, "the subscriptions change")
-    verdict = scene.verdict()
-    assert verdict.is_clean, verdict
-    assert verdict.pairs > scene.history.events
-    scene.report(verdict, moments)
+def mount_small_disk(folder: Path, until: ExitStack) -> None:
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=48m", "fieldfare-test", str(folder)]
+    if os.geteuid() == 0 and subprocess.run(command, capture_output=True, check=False).returncode == 0:
+        until.callback(subprocess.run, ["umount", str(folder)], check=True)
 
 
 def workers_are_killed_in_batches(scene: Scene, run: Running) -> None:
     for _ in range(3):
-        scene.kill_in_batch(run.python_workers)
+        scene.kill_in_batch(run.python_workers())
 
 
 def the_process_of_the_source_is_killed(scene: Scene, run: Running) -> None:  # noqa: ARG001
@@ -78,3 +84,49 @@ FAULTS: list[Callable[[Scene, Running], None]] = [
     snapshots_are_damaged,
     a_file_is_truncated,
 ]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_it_goes_on_when(live: Scene, fault: Callable[[Scene, Running], None]) -> None:
+    live.mark(fault.__name__.replace("_", " "))
+    fault(live, live.started[-1])
+    live.catch_up()
+
+
+@pytest.mark.parametrize("place", ["output", "checkpoint"])
+def test_it_waits_when_there_is_no_space_in_the(live: Scene, place: str) -> None:
+    folder: Path = getattr(live, place)
+    if not folder.is_mount():
+        pytest.skip("only root can mount a small file system to fill")
+    live.mark(f"there is no space in the {place}")
+    filler = folder / ".filler"
+    before = live.said().count("No space left")
+
+    def has_complained_twice() -> bool:
+        fill(filler)
+        return live.said().count("No space left") >= before + 2
+
+    wait_until(has_complained_twice, "the pipeline says that there is no space")
+    filler.unlink()
+    live.catch_up()
+
+
+def fill(filler: Path) -> None:
+    size = 1 << 20
+    with filler.open("ab", buffering=0) as file:
+        while size:
+            try:
+                file.write(b"\0" * size)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                size //= 16
+
+
+def test_its_output_is_as_if_there_had_been_no_fault(live: Scene) -> None:
+    live.recover()
+    live.traffic.stop()
+    verdict = live.verdict()
+    assert verdict.is_clean, verdict
+    assert verdict.pairs > live.history.events
+    live.report(verdict)

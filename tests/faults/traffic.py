@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,7 @@ class Traffic:
     def prepare(self) -> None:
         """Subscriptions and events for the pipeline to begin with."""
         self._rng = random.Random(7)
+        self._stopping = threading.Event()
         self.events.mkdir()
         with open_store(self.store) as store:
             self._subscribe(store, LASTING, None)
@@ -55,30 +57,26 @@ class Traffic:
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
-        """Events and changes come for as long as this lasts. An error in a thread is raised at the end."""
-        stopping = threading.Event()
-        errors: list[BaseException] = []
-
-        def repeat(step: Callable[[], None], seconds: float) -> None:
-            try:
-                while not stopping.wait(seconds):
-                    step()
-            except BaseException as error:
-                errors.append(error)
-                raise
-
-        with open_store(self.store, timeout_seconds=0.2) as store:
-            steps = [(self.append, _FILE_SECONDS), (lambda: self._change(store), _CHANGE_SECONDS)]
-            threads = [threading.Thread(target=repeat, args=step) for step in steps]
-            for thread in threads:
-                thread.start()
+        """Events and changes come for as long as this lasts, or until they are stopped."""
+        with open_store(self.store, timeout_seconds=0.2) as store, ThreadPoolExecutor(2) as threads:
+            self._threads = [
+                threads.submit(self._repeat, self.append, _FILE_SECONDS),
+                threads.submit(self._repeat, lambda: self._change(store), _CHANGE_SECONDS),
+            ]
             try:
                 yield
             finally:
-                stopping.set()
-                for thread in threads:
-                    thread.join()
-        assert not errors
+                self.stop()
+
+    def stop(self) -> None:
+        """No more of it. An error in a thread is raised here."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.result()
+
+    def _repeat(self, step: Callable[[], None], seconds: float) -> None:
+        while not self._stopping.wait(seconds):
+            step()
 
     def append(self) -> None:
         """Append a file of new events."""

@@ -33,7 +33,8 @@ from fieldfare.pipeline.output import EventWriter, WriteOptions, WrittenFile
 from fieldfare.pipeline.reports import Fault, PartReport, TaskReport
 from fieldfare.store.parts import Version
 
-_ROWS_TOGETHER = 32_768  # events are gathered to about so many, so that each part gets a good number of them at once
+_ROWS_TOGETHER = 8_192  # small batches are gathered to about so many events; larger ones would leave the caches
+_ROWS_TOGETHER_IN_PARTS = 32_768  # and more where each part gets only some of them
 _RAW_CHARACTERS_MAX = 2_000
 
 
@@ -76,7 +77,8 @@ class Match:
 
     def __call__(self, rows: Iterator[pa.RecordBatch], tally: Tally) -> Iterator[Matched]:
         """Events of the task's rows, with their ids."""
-        for gathered in _gathered(rows if self.reader is None else self.reader(rows)):
+        batches = rows if self.reader is None else self.reader(rows)
+        for gathered in _gathered(batches):
             events, poison = sound_rows(gathered)
             if poison is not None:
                 tally.faults.extend(_faults(poison))
@@ -128,7 +130,7 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
-        if rows >= _ROWS_TOGETHER:
+        if rows >= (_ROWS_TOGETHER_IN_PARTS if PART in batch.schema.names else _ROWS_TOGETHER):
             yield _joined(waiting)
             waiting, rows = [], 0
     if rows:
