@@ -22,13 +22,6 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(json_scene: Scene) -> None
     run = scene.begin()
     with scene.traffic.flowing():
         scene.calm()
-        time.sleep(rng.uniform(0, 1))
-        scene.mark("the driver is killed at any moment, and snapshots are damaged before it starts again")
-        run.kill()
-        scene.damage_snapshots()
-        run = scene.start()
-        scene.catch_up()
-        assert "a snapshot is damaged" in run.said
         for name, moment in WORST_MOMENTS.items():
             scene.traffic.append_poison()
             kill_at(scene, run, moment)
@@ -36,15 +29,19 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(json_scene: Scene) -> None
             assert_readers_see_what_is_committed(scene)
             run = scene.start()
             scene.catch_up()
-        scene.mark("the driver's JVM is killed, and the next driver while it starts")
+        time.sleep(rng.uniform(0, 1))
+        scene.mark("the driver's JVM is killed, then the next driver while it starts, and snapshots are damaged")
         (jvm,) = [process for process in run.members() if process.is_jvm]
         jvm.kill()
         assert run.popen.wait(DEADLINE_SECONDS) == 2, run.said
         assert "start it again" in run.said
         run = scene.start()
-        time.sleep(rng.uniform(0, 8))
+        time.sleep(rng.uniform(0, 15))
         run.kill()
-        scene.start()
+        scene.damage_snapshots()
+        run = scene.start()
+        scene.catch_up()
+        assert "a snapshot is damaged" in run.said
         scene.recover()
     verdict = scene.verdict()
     assert verdict.is_clean, verdict

@@ -169,7 +169,7 @@ class Pipeline:
         return int(self._spark.sparkContext.defaultParallelism)
 
     def _supervise(self, events: DataFrame | FolderSource, batches: _Batches) -> None:
-        """Run the query; where it ends by something that may pass, wait and start it again on its checkpoint."""
+        """Run the query; where it ends by something that may pass, start it again on its checkpoint."""
         while not self._stopping.is_set():
             self._failure = None
             try:
@@ -180,18 +180,24 @@ class Pipeline:
             except (PySparkException, FieldfareError, OSError) as error:
                 if self._stopping.is_set():
                     return  # it ended because it was told to
-                cause = self._cause_of(error)
-                remedy = remedy_for(cause)
-                if remedy is Remedy.NONE or (remedy is Remedy.RETRY and self._failures >= _RETRIES_MAX):
-                    raise cause if isinstance(cause, FieldfareError) else PipelineError(reason_of(cause)) from error
-                if remedy is Remedy.REBUILD:
-                    self._watcher.notice("a snapshot is damaged: making it anew from the store")
-                    batches.catalog.discard()
-                self._wait(reason_of(cause))
+                self.overcome(self._cause_of(error), batches.catalog)
 
     def _cause_of(self, error: Exception) -> Exception:
         """The error of the batch itself, if that is what ended the query, which gives only its text."""
         return self._failure or error
+
+    def overcome(self, failure: Exception, catalog: Catalog) -> None:
+        """Wait until it makes sense to try again what failed; raise an error if it does not, as far as we know."""
+        remedy = remedy_for(failure)
+        if remedy is Remedy.NONE or (remedy is Remedy.RETRY and self._failures >= _RETRIES_MAX):
+            raise failure if isinstance(failure, FieldfareError) else PipelineError(reason_of(failure)) from failure
+        if remedy is Remedy.REBUILD:
+            self._watcher.notice("a snapshot is damaged: making it anew from the store")
+            catalog.discard()
+        self._failures += 1
+        seconds = min(2.0 ** (self._failures - 1), _WAIT_SECONDS_MAX)
+        self._watcher.notice(f"{reason_of(failure)} (trying again in {seconds:.0f} s)")
+        self._stopping.wait(seconds)
 
     def _start(self, events: DataFrame | FolderSource, batches: _Batches) -> StreamingQuery:
         stream, batch_of = self._stream(events)
@@ -223,16 +229,11 @@ class Pipeline:
                 return
         query.awaitTermination()  # raises what made it end, if it was not the end of the events
 
-    def _wait(self, reason: str) -> None:
-        self._failures += 1
-        seconds = min(2.0 ** (self._failures - 1), _WAIT_SECONDS_MAX)
-        self._watcher.notice(f"{reason} (trying again in {seconds:.0f} s)")
-        self._stopping.wait(seconds)
-
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """The time of one batch; one that fails is remembered, because what comes out of a query is only a text."""
+        """The time of one try at a batch. Why it failed is remembered: what comes out of a query is only a text."""
         with self._turn:
+            self._failure = None
             if self._stopping.is_set():
                 raise PipelineError("the pipeline is stopping")
             try:
@@ -271,9 +272,13 @@ class _Batches:
     write: WriteOptions
 
     def process(self, read: Callable[[], Events], batch_id: int) -> None:
-        """Match a micro-batch and commit its output, unless that has been done."""
-        with self.pipeline.turn():
-            self._process(read, batch_id)
+        """Match a micro-batch and commit its output, unless that has been done; as often as it takes."""
+        while True:
+            try:
+                with self.pipeline.turn():
+                    return self._process(read, batch_id)
+            except (PySparkException, FieldfareError, OSError) as error:
+                self.pipeline.overcome(error, self.catalog)
 
     def _process(self, read: Callable[[], Events], batch_id: int) -> None:
         if self.output.is_committed(batch_id):

@@ -54,6 +54,7 @@ def spark_session(name: str, log: Path, master: str | None = None) -> Iterator[S
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set by spark-submit
 _SOCKET_FOLDER_CHARACTERS_MAX = 60  # a socket's whole path may have about 100
 _SETTINGS = {
+    "spark.shuffle.io.retryWait": "1s",  # 3 times so long a batch waits for data that a lost executor had; by default 5
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
 }
