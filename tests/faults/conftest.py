@@ -81,8 +81,14 @@ class Scene:
         """Wait until all that is appended now is committed."""
         self.wait_for_commits(self.history.events + len(self.history.poison))
 
+    def staged(self, pattern: str) -> list[Path]:
+        """What lies in the staging folders of batches that are under way."""
+        with suppress(FileNotFoundError):  # one has just been committed
+            return list(self.output.glob(f"_staging-*/{pattern}"))
+        return []
+
     def batch_is_under_way(self) -> bool:
-        return any(self.output.glob("_staging-*/*"))
+        return bool(self.staged("*"))
 
     def kill_in_batch(self, victims: list[Process]) -> None:
         """Kill processes that hold tasks: they are stopped first, so that a batch whose tasks they have gets stuck."""
@@ -94,8 +100,8 @@ class Scene:
         self.catch_up()
 
     def _batch_is_stuck(self) -> bool:
-        with suppress(FileNotFoundError):  # a batch that has just been committed is not stuck
-            return any(time.time() - stage.stat().st_mtime > 2 for stage in self.output.glob("_staging-*/*"))
+        with suppress(FileNotFoundError):
+            return any(time.time() - stage.stat().st_mtime > 2 for stage in self.staged("*"))
         return False
 
     def damage_snapshots(self) -> None:

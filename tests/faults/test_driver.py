@@ -49,11 +49,12 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(json_scene: Scene) -> None
 
 
 def files_are_gathered(scene: Scene) -> bool:
-    return any(scene.output.glob("_staging-*/*/part-*.parquet"))
+    return bool(scene.staged("*/part-*.parquet"))
 
 
 def spark_does_not_know_of_the_commit(scene: Scene) -> bool:
-    batch = max((int(folder.name.partition("=")[2]) for folder in scene.output.glob("batch_id=*")), default=0)
+    commits = scene.output.glob("batch_id=*/_commit.json")
+    batch = max((int(commit.parent.name.partition("=")[2]) for commit in commits), default=0)
     return not (scene.checkpoint / "spark" / "commits" / str(batch)).exists()
 
 

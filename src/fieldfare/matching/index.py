@@ -258,8 +258,7 @@ def _without(segments: tuple[Segment, ...], removed: Sequence[SubscriptionId]) -
         else:
             raise UnknownIdError(subscription_id)
     return tuple(
-        segment.without(removed) if removed.any() else segment
-        for segment, removed in zip(segments, gone, strict=True)
+        segment.without(removed) if removed.any() else segment for segment, removed in zip(segments, gone, strict=True)
     )
 
 
