@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -108,7 +109,7 @@ def check(history: History, output: Path) -> Verdict:
     ids = table["event_id"].to_numpy()
     counts = Counter(ids.tolist())
     appended = set(range(history.events))
-    commits = _commit_seconds(output)
+    commits = {commit.batch: commit.at_seconds for commit in map(_commit, output.glob("batch_id=*"))}
     subscriptions = _Subscriptions.of(history.subscriptions)
     missing: list[tuple[int, int]] = []
     extra: list[tuple[int, int]] = []
@@ -155,13 +156,23 @@ def quarantined(output: Path) -> list[str]:
 
 def committed_events(output: Path) -> int:
     """How many events stand in the output, or in quarantine."""
-    commits = [json.loads(file.read_bytes()) for file in output.glob("batch_id=*/_commit.json")]
-    return sum(commit["rows"] + commit["quarantined"] for commit in commits)
+    return sum(commit.events for commit in map(_commit, output.glob("batch_id=*")))
 
 
-def _commit_seconds(output: Path) -> dict[int, float]:
-    commits = [json.loads(file.read_bytes()) for file in output.glob("batch_id=*/_commit.json")]
-    return {commit["batch_id"]: datetime.fromisoformat(commit["committed_at"]).timestamp() for commit in commits}
+@dataclass(frozen=True)
+class _Commit:
+    batch: int
+    events: int
+    at_seconds: float
+
+
+@cache
+def _commit(folder: Path) -> _Commit:
+    """What a batch says of itself. It is asked as soon as it is seen: all of it has to be there from then on."""
+    record = json.loads((folder / "_commit.json").read_bytes())
+    assert {file["path"] for file in record["files"]} == {file.name for file in folder.glob("*.parquet")}
+    at = datetime.fromisoformat(record["committed_at"]).timestamp()
+    return _Commit(record["batch_id"], record["rows"] + record["quarantined"], at)
 
 
 def _differences(wanted: list[str], found: list[str]) -> list[str]:

@@ -53,9 +53,9 @@ def files_are_gathered(scene: Scene) -> bool:
 
 
 def spark_does_not_know_of_the_commit(scene: Scene) -> bool:
-    commits = scene.output.glob("batch_id=*/_commit.json")
-    batch = max((int(commit.parent.name.partition("=")[2]) for commit in commits), default=0)
-    return not (scene.checkpoint / "spark" / "commits" / str(batch)).exists()
+    batch = max((int(folder.name.partition("=")[2]) for folder in scene.output.glob("batch_id=*")), default=0)
+    is_committed = (scene.output / f"batch_id={batch}" / "_commit.json").exists()
+    return is_committed and not (scene.checkpoint / "spark" / "commits" / str(batch)).exists()
 
 
 WORST_MOMENTS = {
@@ -71,6 +71,7 @@ def kill_at(scene: Scene, run: Running, moment: Callable[[Scene], bool]) -> None
         if moment(scene):
             run.popen.send_signal(signal.SIGSTOP)
             wait_until(lambda: is_stopped(run), "the driver stops")
+            time.sleep(0.5)  # Spark may have been told already, and be about to write that down
             if moment(scene):
                 run.kill()
                 return
