@@ -19,6 +19,7 @@ settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI") == "true":
     settings.load_profile("ci")
 
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest tests first, so that those who run tests side by side end at about the same time."""
     items.sort(key=lambda item: "faults" not in item.path.parts)

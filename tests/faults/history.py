@@ -95,7 +95,8 @@ class Verdict:
 
     def rise(self, fault: str, start: float, end: float, usual: float) -> str:
         """For how long after a fault events were appended that waited twice as long as usual."""
-        these = (self.appended_at >= start - usual) & (self.appended_at < end)
+        committed_at = self.appended_at + self.latency_seconds
+        these = (committed_at > start) & (committed_at <= end)
         late = self.appended_at[these & (self.latency_seconds > 2 * usual)]
         seconds = max(0.0, late.max(initial=start) - start)
         highest = self.latency_seconds[these].max(initial=0.0)
