@@ -184,7 +184,7 @@ def test_damage_of_a_delta_is_found_too(store: SubscriptionStore, tmp_path: Path
     del active[3]
     version = catalog.version(NOW_SECONDS)
     assert version.delta
-    path = Path(version.delta) / "removed.npy"
+    path = Path(version.delta) / "removed.bin"
     content = bytearray(path.read_bytes())
     content[-16] ^= 1  # the position: the checksum follows it
     path.write_bytes(content)

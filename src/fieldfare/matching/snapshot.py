@@ -14,7 +14,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -31,8 +31,9 @@ from fieldfare.matching.segment import Segment
 from fieldfare.matching.slots import Grid
 from fieldfare.matching.tree import Tree
 
-FORMAT = 1
+FORMAT = 2
 _ALIGNMENT = 64
+Manifest = TypeVar("Manifest", bound=msgspec.Struct)
 _MANIFEST, _ARRAYS, _IDS = "index.json", "arrays.bin", "ids.arrow"
 
 
@@ -60,6 +61,21 @@ class _Manifest(msgspec.Struct, frozen=True):
     format: int
     ids_checksum: int
     segments: list[_Segment]
+    checksum: int = 0  # of all this
+
+
+def sealed(manifest: Manifest) -> Manifest:
+    """A manifest, which has a field `checksum`, with that checksum in place."""
+    return msgspec.structs.replace(manifest, checksum=_checksum(manifest))
+
+
+def is_sound(manifest: msgspec.Struct) -> bool:
+    """Whether a manifest is as it was sealed."""
+    return bool(msgspec.structs.asdict(manifest)["checksum"] == _checksum(manifest))
+
+
+def _checksum(manifest: msgspec.Struct) -> int:
+    return zlib.crc32(msgspec.json.encode(msgspec.structs.replace(manifest, checksum=0)))
 
 
 def save_segments(segments: tuple[Segment, ...], folder: Path) -> None:
@@ -87,7 +103,7 @@ def _write(segments: tuple[Segment, ...], folder: Path) -> None:
         file.write(ids)
         _sync(file)
     with (folder / _MANIFEST).open("wb") as file:
-        manifest = _Manifest(FORMAT, zlib.crc32(ids), described)
+        manifest = sealed(_Manifest(FORMAT, zlib.crc32(ids), described))
         file.write(msgspec.json.format(msgspec.json.encode(manifest)))
         _sync(file)
     _sync_folder(folder)
@@ -190,9 +206,12 @@ def _read_manifest(folder: Path) -> _Manifest:
             raise SnapshotError(
                 f"{folder} has format {found}; this version reads format {FORMAT}: build the index anew"
             )
-        return msgspec.json.decode(text, type=_Manifest)
+        manifest = msgspec.json.decode(text, type=_Manifest)
     except msgspec.DecodeError as error:
         raise SnapshotError(f"{folder} is damaged: {_MANIFEST} cannot be read: {error}") from error
+    if not is_sound(manifest):
+        raise SnapshotError(f"{folder} is damaged: {_MANIFEST} is not what was saved")
+    return manifest
 
 
 def _mapped(data: npt.NDArray[np.uint8], array: _Array, name: str, *, verify: bool) -> npt.NDArray[Any]:

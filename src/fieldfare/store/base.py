@@ -28,11 +28,12 @@ from fieldfare.boxes import BoxTable
 from fieldfare.errors import SnapshotError
 from fieldfare.language import compile_many
 from fieldfare.matching.index import Index
+from fieldfare.matching.snapshot import is_sound, sealed
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.plan import LayoutPlan, Reshape
 from fieldfare.store.log import SubscriptionStore
 
-FORMAT = 1
+FORMAT = 2
 _MANIFEST, _NUMBERS = "base.json", "numbers.npy"
 UNFINISHED = ".unfinished-"
 
@@ -58,6 +59,7 @@ class _Manifest(msgspec.Struct, frozen=True):
     part_sizes: list[int]
     checksums: dict[str, int]  # of the .npy files
     nbytes: int  # of all indexes
+    checksum: int = 0  # of all this
 
     @property
     def copies(self) -> float:
@@ -101,11 +103,12 @@ class Base:
 
     def _array(self, name: str) -> npt.NDArray[Any]:
         try:
-            array: npt.NDArray[Any] = np.load(self.folder / name, allow_pickle=False)
-        except (OSError, ValueError) as error:
+            content = (self.folder / name).read_bytes()
+        except OSError as error:
             raise SnapshotError(f"{self.folder / name} cannot be read: {error}") from error
-        if zlib.crc32(array.tobytes()) != self.manifest.checksums[name]:
+        if zlib.crc32(content) != self.manifest.checksums[name]:
             raise SnapshotError(f"{self.folder / name} is damaged")
+        array: npt.NDArray[Any] = np.load(BytesIO(content), allow_pickle=False)
         return array
 
 
@@ -117,6 +120,8 @@ def open_base(folder: Path) -> Base:
         raise SnapshotError(f"{folder} holds no base of subscriptions: {error}") from error
     if manifest.format != FORMAT:
         raise SnapshotError(f"{folder} has format {manifest.format}; this version reads {FORMAT}")
+    if not is_sound(manifest):
+        raise SnapshotError(f"{folder / _MANIFEST} is damaged")
     return Base(folder, manifest)
 
 
@@ -185,7 +190,7 @@ def save_base(contents: Contents, snapshots: Path, order: Order) -> Base:
             checksums=parts.checksums,
             nbytes=parts.nbytes,
         )
-        (unfinished / _MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
+        (unfinished / _MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(sealed(manifest))))
         folder = snapshots / f"base-{contents.version:012}-{uuid.uuid4().hex[:8]}"
         unfinished.rename(folder)
     except BaseException:
@@ -206,7 +211,7 @@ class _Parts:
 def _write(folder: Path, contents: Contents, layout: Layout) -> _Parts:
     ids = contents.subscriptions.column("subscription_id").combine_chunks()
     numbers = contents.subscriptions.column("number").to_numpy().astype(np.int64)
-    checksums = {_NUMBERS: save_array(folder / _NUMBERS, numbers)}
+    checksums = {_NUMBERS: _save(folder / _NUMBERS, numbers)}
     placement = layout.place(contents.boxes)
     sizes, nbytes = [], 0
     for part in range(layout.part_count):
@@ -215,7 +220,7 @@ def _write(folder: Path, contents: Contents, layout: Layout) -> _Parts:
         if len(index):
             index.save(folder / _part_name(part))
             name = f"{_part_name(part)}.npy"
-            checksums[name] = save_array(folder / name, held)
+            checksums[name] = _save(folder / name, held)
             nbytes += index.nbytes
     return _Parts(sizes, checksums, nbytes)
 
@@ -227,12 +232,12 @@ def part_index(ids: pa.Array, table: BoxTable, boxes: npt.NDArray[np.int32]) -> 
     return held, Index.of_compiled(ids.take(pa.array(held)), replace(chosen, owners=owners.astype(np.int32)))
 
 
-def save_array(path: Path, array: npt.NDArray[Any]) -> int:
+def _save(path: Path, array: npt.NDArray[Any]) -> int:
     """Save an array; its checksum."""
     content = BytesIO()  # writing to a file itself, NumPy does not say that the disk is full, only that it failed
     np.save(content, array)
     path.write_bytes(content.getbuffer())
-    return zlib.crc32(array.tobytes())
+    return zlib.crc32(content.getbuffer())
 
 
 def _part_name(part: int) -> str:

@@ -1,6 +1,6 @@
 """A delta: what has changed since a base. A function of the base and of the store's version, so it can be made again.
 
-    removed.npy     the positions in the base of the subscriptions that have ended, and a checksum of them
+    removed.bin     the positions in the base of the subscriptions that have ended, and a checksum of them
     added/          the index of those that have begun and not ended; not there if there are none
 
 Every matcher uses the whole delta beside its part of the base: it is small, or a new base is made.
@@ -19,10 +19,10 @@ import numpy.typing as npt
 
 from fieldfare.errors import SnapshotError
 from fieldfare.matching.index import Index
-from fieldfare.store.base import UNFINISHED, Base, save_array
+from fieldfare.store.base import UNFINISHED, Base
 from fieldfare.store.log import Changes
 
-_REMOVED, _ADDED = "removed.npy", "added"
+_REMOVED, _ADDED = "removed.bin", "added"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def write_delta(base: Base, changes: Changes) -> Delta:
     unfinished.mkdir()
     try:
         removed = base.positions(np.asarray(changes.ended, np.int64))
-        save_array(unfinished / _REMOVED, np.append(removed, _checksum(removed)))
+        (unfinished / _REMOVED).write_bytes(np.append(removed, _checksum(removed)).tobytes())
         if changes.started.num_rows:
             Index(changes.started.select(["subscription_id", "condition"])).save(unfinished / _ADDED)
         folder = snapshots / f"delta-{changes.version:012}-{uuid.uuid4().hex[:8]}"
@@ -61,7 +61,7 @@ def write_delta(base: Base, changes: Changes) -> Delta:
 def read_removed(folder: Path) -> npt.NDArray[np.int64]:
     """The positions in the base of the subscriptions that have ended."""
     try:
-        removed: npt.NDArray[np.int64] = np.load(folder / _REMOVED, allow_pickle=False)
+        removed = np.frombuffer((folder / _REMOVED).read_bytes(), np.int64)
     except (OSError, ValueError) as error:
         raise SnapshotError(f"{folder / _REMOVED} cannot be read: {error}") from error
     if not len(removed) or removed[-1] != _checksum(removed[:-1]):
