@@ -5,7 +5,6 @@ Imports of substance stand inside the commands, so that help is quick and needs 
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,11 +13,10 @@ import typer.core
 from rich.console import Console
 
 from fieldfare import __version__
-from fieldfare.commands import experiments, pipeline, subscriptions
+from fieldfare.commands import bench, experiments, pipeline, subscriptions
 from fieldfare.errors import FieldfareError
 
 _EXIT_BAD_INPUT = 2
-_PIPE_COLUMNS = 160
 
 
 class _Commands(typer.core.TyperGroup):
@@ -40,8 +38,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-bench_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
-app.add_typer(bench_app, name="bench", help="Measure Fieldfare beside its peers.")
+app.add_typer(bench.app, name="bench", help="Measure Fieldfare beside its peers.")
 app.add_typer(pipeline.app, name="pipeline", help="Match a stream of events on Spark.")
 app.add_typer(experiments.app, name="experiments", help="Run the papers' experiments again.")
 app.add_typer(subscriptions.app, name="subscriptions", help="Keep subscriptions in a store.")
@@ -135,80 +132,3 @@ def demo(
     from fieldfare.demo import DemoOptions, run
 
     run(DemoOptions(drivers, events, seed, folder), Console())
-
-
-@bench_app.command()
-def engine(
-    *,
-    workload: Annotated[
-        list[str] | None, typer.Option(help="Which workload; may be repeated.", show_default="all")
-    ] = None,
-    peer: Annotated[list[str] | None, typer.Option(help="Which peer; may be repeated.", show_default="all")] = None,
-    subscriptions: Annotated[int | None, typer.Option(help="How many.", show_default="the workload's")] = None,
-    width: Annotated[float | None, typer.Option(help="Width of ranges of 1000.", show_default="the workload's")] = None,
-    events: Annotated[int | None, typer.Option(help="How many.", show_default="the workload's")] = None,
-    seconds: Annotated[float, typer.Option(help="How long to measure each engine on each workload.")] = 3.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
-) -> None:
-    """Measure the matching engine and its peers on one core, every answer checked against brute force.
-
-    Workloads: bluedove, large, sparse, quotes, feeds, geo, churn. Peers: numpy, duckdb, rtree.
-
-    Example: `fieldfare bench engine --workload bluedove --subscriptions 400000`
-    """
-    from fieldfare.bench import engine as bench
-
-    options = bench.EngineOptions(
-        workloads=tuple(workload or bench.WORKLOADS),
-        peers=tuple(peer or bench.PEERS),
-        subscriptions=subscriptions,
-        width=width,
-        events=events,
-        seconds=seconds,
-    )
-    with Console(stderr=True).status("Measuring") as status:
-        results = bench.run(options, status.update)
-    if as_json:
-        typer.echo(bench.to_json(results))
-    else:
-        # A pipe has no width of its own; the table should not be cut for it.
-        Console(width=None if sys.stdout.isatty() else _PIPE_COLUMNS).print(bench.render(results))
-
-
-@bench_app.command(name="pipeline")
-def bench_pipeline(
-    *,
-    subscriptions: Annotated[int, typer.Option(min=1, help="How many.")] = 40_000,
-    width: Annotated[float, typer.Option(help="Width of ranges of 1000.")] = 250.0,
-    events: Annotated[int, typer.Option(min=1, help="How many.")] = 1_000_000,
-    layout: Annotated[str, typer.Option(help="Compared with replicated: multi, single or clusters.")] = "multi",
-    policy: Annotated[str, typer.Option(help="adaptive, response-time, subscriptions or random.")] = "adaptive",
-    matchers: Annotated[int, typer.Option(min=1, help="How many.")] = 2,
-    repeats: Annotated[int, typer.Option(min=1, help="How often to measure; the median counts.")] = 3,
-    stream_seconds: Annotated[float, typer.Option(min=0.0, help="How long to stream; 0: not at all.")] = 20.0,
-    stream_rate: Annotated[int, typer.Option(min=1, help="Events per second of the stream.")] = 20_000,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
-) -> None:
-    """Measure the pipeline on local Spark beside its floor and Spark's own join, checked against brute force.
-
-    Example: `fieldfare bench pipeline --subscriptions 1000000 --width 50`
-    """
-    from fieldfare.bench import pipeline as bench
-
-    options = bench.PipelineBenchOptions(
-        subscriptions=subscriptions,
-        width=width,
-        events=events,
-        layout=layout,
-        policy=policy,
-        matchers=matchers,
-        repeats=repeats,
-        stream_seconds=stream_seconds,
-        stream_rate=stream_rate,
-    )
-    with Console(stderr=True).status("Measuring") as status:
-        result = bench.run(options, status.update)
-    if as_json:
-        typer.echo(bench.to_json(result))
-    else:
-        Console(width=None if sys.stdout.isatty() else _PIPE_COLUMNS).print(bench.render(result))

@@ -16,9 +16,9 @@ from fieldfare.model import Cut, Range, Scalar, Section
 from fieldfare.partitioning.cuts import Cutting
 from fieldfare.partitioning.dimension import Dimension
 from fieldfare.partitioning.elastic import merge, split
+from fieldfare.partitioning.indexes import PartIndexes
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.layouts import clusters, multi_dimensional, replicated, single_dimension
-from fieldfare.partitioning.reference import PartIndexes
 
 ATTRIBUTES = [name for kind in MIXED for name in kind.attributes]
 

@@ -21,9 +21,10 @@ from fieldfare.errors import OutputError, PipelineError
 from fieldfare.forwarding import Policy
 from fieldfare.pipeline.metrics import Metrics
 from fieldfare.pipeline.output import CommittedBatch, WriteOptions
-from fieldfare.pipeline.run import Pipeline, PipelineOptions, Watcher
+from fieldfare.pipeline.run import Pipeline, PipelineOptions
 from fieldfare.pipeline.source import FolderSource
 from fieldfare.pipeline.summary import BatchSummary, Summary
+from fieldfare.pipeline.watching import Watcher
 from fieldfare.store.base import Scope
 from fieldfare.store.log import open_store
 
@@ -206,13 +207,18 @@ def test_string_ids(place: Place, layout: str) -> None:
     assert place.found() == expected(named, table)
 
 
-def test_ranges_visit_every_part_they_meet(place: Place) -> None:
-    conditions = {number: f"x >= {10 * number} AND x < {10 * number + 15}" for number in range(10)}
+@pytest.mark.parametrize("attribute", ["x", "place.x"])
+def test_ranges_visit_every_part_they_meet(place: Place, attribute: str) -> None:
+    conditions = {number: f"{attribute} >= {10 * number} AND {attribute} < {10 * number + 15}" for number in range(10)}
     place.subscribe(conditions)
     rng = np.random.default_rng(3)
     low = rng.uniform(0, 100, 200)
     ends = [pa.array(low), pa.array(low + rng.uniform(0, 60, 200))]
-    table = pa.table({"event_id": np.arange(200), "x": pa.StructArray.from_arrays(ends, ["low", "high"])})
+    column, *fields = attribute.split(".")
+    values = pa.StructArray.from_arrays(ends, ["low", "high"])
+    for field in fields:
+        values = pa.StructArray.from_arrays([values], [field])
+    table = pa.table({"event_id": np.arange(200), column: values})
     place.append("0.parquet", table)
     place.run(replace(place.options, layout="multi", matchers=4))
     assert place.found() == expected(conditions, table)

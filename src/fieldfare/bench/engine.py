@@ -13,13 +13,14 @@ import numpy as np
 
 from fieldfare.bench.churn import measure_churn, pool
 from fieldfare.bench.floor import writing_limit_pairs_per_second
-from fieldfare.bench.measuring import ChangingEngine, Counts, count_all, measure, one_core, verify, verify_counts
+from fieldfare.bench.measuring import ChangingEngine, Counts, count_all, measure, verify, verify_counts
 from fieldfare.bench.ours import OurEngine, conditions_per_second
 from fieldfare.bench.peers import PEERS
 from fieldfare.bench.results import Ours, PeerSpeed, Result, render, to_json
 from fieldfare.bench.spatial import DOMAIN_LENGTH
 from fieldfare.bench.workload import Size, Workload
 from fieldfare.bench.workloads import WORKLOADS, generate, sizes
+from fieldfare.cores import one_core
 from fieldfare.errors import InputError, MissingDependencyError
 
 __all__ = ["PEERS", "WORKLOADS", "EngineOptions", "Result", "render", "run", "to_json"]

@@ -6,10 +6,7 @@ compared with brute force happens outside it.
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -148,17 +145,3 @@ def verify_counts(engine: str, workload: str, counts: Counts, expected: Counts) 
         event = int(different[0])
         reason = f"{counts[event]} matches where another engine finds {expected[event]}"
         raise BenchVerificationError(engine, workload, event, reason)
-
-
-@contextmanager
-def one_core() -> Iterator[None]:
-    """Keep the process on one core meanwhile, where the platform can."""
-    if not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(cores)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, cores)

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fieldfare.bench.workload import Ranges, Workload, conditions_table
-from fieldfare.pipeline.run import Pipeline, PipelineOptions, Watcher
+from fieldfare.pipeline.run import Pipeline, PipelineOptions
 from fieldfare.pipeline.source import FolderSource
 from fieldfare.pipeline.summary import BatchSummary
+from fieldfare.pipeline.watching import Watcher
 from fieldfare.store.log import SubscriptionStore, open_store
 
 if TYPE_CHECKING:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-_PIPE_COLUMNS = 160
+from fieldfare.commands.tables import print_table
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
@@ -46,5 +45,4 @@ def bluedove(
     if as_json:
         typer.echo(results.to_json(figures))
     else:
-        # A pipe has no width of its own; the tables should not be cut for it.
-        Console(width=None if sys.stdout.isatty() else _PIPE_COLUMNS).print(results.render(figures))
+        print_table(results.render(figures))

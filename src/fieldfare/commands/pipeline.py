@@ -67,9 +67,10 @@ def run(
     from fieldfare.pipeline.metrics import Metrics
     from fieldfare.pipeline.output import WriteOptions
     from fieldfare.pipeline.progress import ProgressLine
-    from fieldfare.pipeline.run import Pipeline, PipelineOptions, Watcher, Watchers
+    from fieldfare.pipeline.run import Pipeline, PipelineOptions
     from fieldfare.pipeline.session import spark_session
     from fieldfare.pipeline.source import FolderSource
+    from fieldfare.pipeline.watching import Watcher, Watchers
     from fieldfare.store.base import Scope
 
     options = PipelineOptions(

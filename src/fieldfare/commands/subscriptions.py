@@ -6,7 +6,6 @@ Imports of substance stand inside the commands, as in cli.py.
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -15,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+
+from fieldfare.commands.tables import print_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -33,7 +34,6 @@ Lifetime = Annotated[
     float | None, typer.Option("--lifetime", help="Seconds until it ends by itself.", show_default="forever")
 ]
 _DEFAULT_STORE = "fieldfare.db"
-_PIPE_COLUMNS = 160
 
 
 @app.command()
@@ -153,8 +153,7 @@ def list_some(
         for subscription in shown:
             typer.echo(json.dumps(_fields(subscription)))
     else:
-        # A pipe has no width of its own; the table should not be cut for it.
-        Console(width=None if sys.stdout.isatty() else _PIPE_COLUMNS).print(_table(shown))
+        print_table(_table(shown))
     if len(found) > limit:
         Console(stderr=True).print(f"There are more: --after {shown[-1].number}", style="yellow", highlight=False)
 

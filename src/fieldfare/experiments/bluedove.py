@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from fieldfare.cores import one_core
 from fieldfare.errors import InputError
 from fieldfare.experiments.balance import figure_7, figure_8
 from fieldfare.experiments.characteristics import figure_11a, figure_11b, figure_11c
-from fieldfare.experiments.costs import one_core
 from fieldfare.experiments.laboratory import Laboratory, Scale
 from fieldfare.experiments.results import Figure
 from fieldfare.experiments.scalability import figure_6a, figure_6b, figure_size

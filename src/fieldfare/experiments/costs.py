@@ -6,10 +6,8 @@ paper, where the time to match grows with the number of subscriptions searched; 
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
 import numba
 import numpy as np
@@ -22,20 +20,6 @@ BATCH_EVENTS = 2_048  # what a matcher gets of one micro-batch
 EVENTS_MIN = 32  # fewer are no sample of what is sent to a part
 REPEATS = 6
 SCANNED_EVENTS = 128
-
-
-@contextmanager
-def one_core() -> Iterator[None]:
-    """Keep the process on one core meanwhile, where the platform can."""
-    if not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(cores)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, cores)
 
 
 def index_seconds(index: Index, workload: Workload, rows: Places) -> float:

@@ -37,15 +37,16 @@ class LayoutPlan(msgspec.Struct, frozen=True):
 
     def layout(self, boxes: BoxTable) -> Layout:
         """The layout for these subscriptions."""
+        first = next(iter(self.dimensions), None)
         match self.kind:
             case LayoutKind.REPLICATED:
                 return replicated(self.matchers)
             case LayoutKind.MULTI:
                 return multi_dimensional(boxes, self.matchers, dimensions=self.dimensions or None)
             case LayoutKind.SINGLE:
-                return single_dimension(boxes, self.matchers, dimension=next(iter(self.dimensions), None))
+                return single_dimension(boxes, self.matchers, dimension=first)
             case LayoutKind.CLUSTERS:
-                return clusters(boxes, self.matchers, replicas=self.replicas, hops=self.hops)
+                return clusters(boxes, self.matchers, replicas=self.replicas, hops=self.hops, dimension=first)
 
 
 class Reshape(msgspec.Struct, frozen=True):

@@ -17,12 +17,19 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from fieldfare.pipeline.join import match
-    from fieldfare.pipeline.run import Pipeline, PipelineOptions, Watcher
+    from fieldfare.pipeline.run import Pipeline, PipelineOptions
     from fieldfare.pipeline.source import FolderSource
+    from fieldfare.pipeline.watching import Watcher
 
 __all__ = ["FolderSource", "Pipeline", "PipelineOptions", "Watcher", "match"]
 
-_MODULES = {"FolderSource": "source", "Pipeline": "run", "PipelineOptions": "run", "Watcher": "run", "match": "join"}
+_MODULES = {
+    "FolderSource": "source",
+    "Pipeline": "run",
+    "PipelineOptions": "run",
+    "Watcher": "watching",
+    "match": "join",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -19,9 +19,9 @@ from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongTy
 
 from fieldfare.errors import EventError, InvalidIdError, SubscriptionError
 from fieldfare.matching.index import Index
-from fieldfare.pipeline.types import check_types
+from fieldfare.pipeline.columns import SUBSCRIPTION_IDS
+from fieldfare.pipeline.types import arrow_schema, check_types
 
-RESULT_COLUMN = "subscription_ids"
 _ARROW_ID_TYPES: dict[type[DataType], pa.DataType] = {
     ByteType: pa.int8(),
     ShortType: pa.int16(),
@@ -43,10 +43,10 @@ def match(events: DataFrame, subscriptions: DataFrame, *, snapshots: str | Path 
     id_type = _id_type(subscriptions)
     schema = _result_schema(events, id_type)
     table = subscriptions.select("subscription_id", "condition").toArrow()
-    arrow_schema = events.sparkSession.createDataFrame([], events.schema).toArrow().schema
+    schema_of_events = arrow_schema(events.sparkSession, events.schema)
     index = Index(table)
-    check_types(table, arrow_schema)
-    index.check_schema(arrow_schema)  # and leaves compiled kernels in their cache on disk, where workers find them
+    check_types(table, schema_of_events)
+    index.check_schema(schema_of_events)  # and leaves compiled kernels in their cache on disk, where workers find them
     folder = Path(snapshots or _process_folder().name) / f"index-{uuid.uuid4().hex}"
     index.save(folder)
     return events.mapInArrow(_Matcher(str(folder), _ARROW_ID_TYPES[type(id_type)]), schema)
@@ -63,7 +63,7 @@ class _Matcher:
         index = _mapped(self.folder)
         for batch in batches:
             subscription_ids = index.match_table(batch).cast(pa.list_(self.id_type))
-            yield batch.append_column(RESULT_COLUMN, subscription_ids)
+            yield batch.append_column(SUBSCRIPTION_IDS, subscription_ids)
 
 
 @lru_cache(maxsize=4)
@@ -95,10 +95,10 @@ def _id_type(subscriptions: DataFrame) -> DataType:
 def _result_schema(events: DataFrame, id_type: DataType) -> StructType:
     names = events.columns
     for name in names:
-        if name == RESULT_COLUMN:
+        if name == SUBSCRIPTION_IDS:
             raise EventError(name, "the events already have a column of this name; rename or drop it")
         if names.count(name) > 1:
             raise EventError(name, "two columns have this name; rename or drop one")
     return StructType([*events.schema.fields]).add(
-        RESULT_COLUMN, ArrayType(id_type, containsNull=False), nullable=False
+        SUBSCRIPTION_IDS, ArrayType(id_type, containsNull=False), nullable=False
     )

@@ -14,8 +14,8 @@ from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from fieldfare.errors import PipelineError
-from fieldfare.pipeline.run import Watcher
 from fieldfare.pipeline.summary import BatchSummary
+from fieldfare.pipeline.watching import Watcher
 
 _LATENCY_BUCKETS_SECONDS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0, math.inf)
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from fieldfare.pipeline.run import Watcher
 from fieldfare.pipeline.summary import BatchSummary
+from fieldfare.pipeline.watching import Watcher
 
 _LOG_SECONDS = 5.0
 _SMOOTHING = 0.3

@@ -34,6 +34,7 @@ from fieldfare.pipeline.reports import BatchReport
 from fieldfare.pipeline.source import FolderSource, stream_folder
 from fieldfare.pipeline.stages import Events, Matching, written
 from fieldfare.pipeline.summary import BatchSummary, Summary
+from fieldfare.pipeline.watching import Watcher
 from fieldfare.store.base import ALL, Order, Scope
 from fieldfare.store.catalog import Catalog
 from fieldfare.store.log import SubscriptionStore, open_store
@@ -67,33 +68,6 @@ class PipelineOptions:
     def __post_init__(self) -> None:
         _one_of("layout", self.layout, [AUTO, *LayoutKind])
         _one_of("policy", self.policy, list(Policy))
-
-
-class Watcher:
-    """Who wants to hear what the pipeline does; every method may be overridden."""
-
-    def batch(self, summary: BatchSummary) -> None:
-        """A batch was committed."""
-
-    def notice(self, text: str) -> None:
-        """Something happened that a person may want to know."""
-
-
-class Watchers(Watcher):
-    """Several of them."""
-
-    def __init__(self, watchers: Sequence[Watcher]) -> None:
-        self._watchers = watchers
-
-    def batch(self, summary: BatchSummary) -> None:
-        """A batch was committed."""
-        for watcher in self._watchers:
-            watcher.batch(summary)
-
-    def notice(self, text: str) -> None:
-        """Something happened that a person may want to know."""
-        for watcher in self._watchers:
-            watcher.notice(text)
 
 
 OnBatch = Callable[[CommittedBatch], None]

@@ -36,8 +36,7 @@ def spark_session(name: str, log: Path, master: str | None = None) -> Iterator[S
             builder = builder.master(master)
         elif _SUBMITTED not in os.environ:
             builder = builder.master("local[*,4]")  # 4: a failed task is tried again
-        is_local = (master or "local").startswith("local") and _SUBMITTED not in os.environ
-        for key, value in {**_SETTINGS, **(_local_settings(scratch) if is_local else {})}.items():
+        for key, value in _settings(master, scratch).items():
             builder = builder.config(key, value)
         with _stderr_to(log):
             try:
@@ -53,11 +52,15 @@ def spark_session(name: str, log: Path, master: str | None = None) -> Iterator[S
 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set by spark-submit
 _SOCKET_FOLDER_CHARACTERS_MAX = 60  # a socket's whole path may have about 100
-_SETTINGS = {
-    "spark.shuffle.io.retryWait": "1s",  # 3 times so long a batch waits for data that a lost executor had; by default 5
-    "spark.sql.session.timeZone": "UTC",
-    "spark.ui.showConsoleProgress": "false",
-}
+
+
+def _settings(master: str | None, scratch: str) -> dict[str, str]:
+    settings = {"spark.sql.session.timeZone": "UTC", "spark.ui.showConsoleProgress": "false"}
+    if _SUBMITTED in os.environ:
+        return settings  # the rest is for whoever submits to say
+    # A batch waits 3 times so long for data that a lost executor had; by default 5 s.
+    settings["spark.shuffle.io.retryWait"] = "1s"
+    return settings | (_local_settings(scratch) if (master or "local").startswith("local") else {})
 
 
 def _local_settings(scratch: str) -> dict[str, str]:

@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
-from pyspark.sql.functions import lit
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
@@ -37,6 +35,7 @@ from fieldfare.pipeline.event_files import (
 )
 from fieldfare.pipeline.ledger import EventFile, FileList, Ledger, Slice, divided
 from fieldfare.pipeline.stages import Events
+from fieldfare.pipeline.types import arrow_schema
 
 FAULT_TYPE = StructType([StructField(name, StringType()) for name in ("place", "reason", "raw")])
 _NOT_EVENTS = (".tmp", ".crc", ".inprogress")
@@ -96,7 +95,7 @@ def stream_folder(spark: SparkSession, source: FolderSource) -> SliceStream:
         raise InputError(f"{source.folder}: there is no such folder to read events from")
     file_format = source.format or _format(source.folder)
     schema = _with_system_columns(_schema(spark, source, file_format))
-    reader = EventReader(source.folder.absolute(), file_format, _arrow_schema(spark, schema))
+    reader = EventReader(source.folder.absolute(), file_format, arrow_schema(spark, schema))
     spark.dataSource.register(_FolderDataSource)
     options = {
         "folder": str(source.folder.absolute()),
@@ -240,12 +239,6 @@ def _schema(spark: SparkSession, source: FolderSource, file_format: Format) -> S
     os.fsync(stream.fileno())
     file.commit()
     return schema
-
-
-def _arrow_schema(spark: SparkSession, schema: StructType) -> pa.Schema:
-    """The schema as Arrow has it. Asked of an empty list, it would take the start of Python workers to learn it."""
-    nothing = [lit(None).cast(column.dataType).alias(column.name) for column in schema.fields]
-    return spark.range(0).select(nothing).toArrow().schema
 
 
 def _with_system_columns(schema: StructType) -> StructType:

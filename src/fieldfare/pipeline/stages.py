@@ -26,6 +26,7 @@ from fieldfare.pipeline.matcher import Match, Producer, Rows, Written
 from fieldfare.pipeline.output import WriteOptions
 from fieldfare.pipeline.packets import PACKET_SCHEMA, unpacked
 from fieldfare.pipeline.reports import REPORT_SCHEMA
+from fieldfare.pipeline.types import arrow_schema
 from fieldfare.pipeline.unite import Unite, Visits
 from fieldfare.store.parts import Version
 
@@ -85,21 +86,17 @@ def _produced(events: Events, matching: Matching) -> tuple[DataFrame, Producer]:
     visits = StructType(
         [*fields, StructField(EVENT, LongType()), _ids_field(matching), StructField(REPORT, BinaryType())]
     )
-    found = packets.mapInArrow(Visits(match, _arrow_schema(events.rows, visits)), visits)
+    found = packets.mapInArrow(Visits(match, arrow_schema(events.rows.sparkSession, visits)), visits)
     return found.repartition(len(layout.matchers), EVENT), Unite()
 
 
 def _visits_several(schema: StructType, matching: Matching) -> bool:
     """Whether an event may visit several parts: the layout walks, or a dimension's values may be ranges."""
     layout = matching.version.layout
-    names = {dimension.attribute for dimension in layout.dimensions}
+    names = {name for attribute in layout.attributes for name in (attribute, attribute.partition(".")[0])}
     ranged = any(field.name in names and isinstance(field.dataType, StructType) for field in schema.fields)
     return ranged or any(dimension.hops > 1 for dimension in layout.dimensions)
 
 
 def _ids_field(matching: Matching) -> StructField:
     return StructField(SUBSCRIPTION_IDS, ArrayType(matching.id_type, containsNull=False), nullable=False)
-
-
-def _arrow_schema(rows: DataFrame, schema: StructType) -> pa.Schema:
-    return rows.sparkSession.createDataFrame([], schema).toArrow().schema

@@ -1,7 +1,8 @@
-"""Subscriptions that no event can satisfy, because they compare a column with values of another type.
+"""The types of a DataFrame's columns, and the subscriptions that no event of these types can satisfy.
 
-Without a schema such a comparison just does not match. A DataFrame has one, so there it is an error, found before any
-task starts: a condition is at fault if each of its boxes lies outside the sections where the columns' values are.
+Without a schema a comparison with a value of another type just does not match. A DataFrame has one, so there it is an
+error, found before any task starts: a condition is at fault if each of its boxes lies outside the sections where the
+columns' values are.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import lit
+from pyspark.sql.types import StructType
 
 from fieldfare.boxes import AxisColumn, BoxTable
 from fieldfare.errors import ConditionTypeError
@@ -16,6 +20,12 @@ from fieldfare.language import compile as compile_condition
 from fieldfare.language import compile_many
 from fieldfare.matching.arrow import attribute_type
 from fieldfare.model import Section
+
+
+def arrow_schema(spark: SparkSession, schema: StructType) -> pa.Schema:
+    """The schema as Arrow has it. Asked of an empty list, it would take the start of Python workers to learn it."""
+    nothing = [lit(None).cast(column.dataType).alias(column.name) for column in schema.fields]
+    return spark.range(0).select(nothing).toArrow().schema
 
 
 def check_types(subscriptions: pa.Table, schema: pa.Schema) -> None:

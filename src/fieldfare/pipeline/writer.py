@@ -23,13 +23,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fieldfare.errors import EventError, OutputError
+from fieldfare.pipeline.columns import SUBSCRIPTION_IDS
 from fieldfare.pipeline.reports import WrittenFile
 
 Compression = Literal["none", "snappy", "lz4", "zstd"]
 
 BATCH_ID = "batch_id"
 STAGED_SUFFIX = ".staged"  # not .parquet: a pattern such as OUTPUT/**/*.parquet would find it before it is committed
-_LISTS, _PAIRS = "subscription_ids", "subscription_id"
+_PAIRS = "subscription_id"
 _EXPLODED_PAIRS = 1_000_000  # about so many rows are made of lists at a time
 
 
@@ -122,7 +123,7 @@ class EventWriter:
             # An empty list has no values: leaving out its offset leaves it out.
             lists = _Lists(np.append(lists.offsets[:-1][matched], lists.offsets[-1:]), lists.values)
             events = events.filter(pa.array(matched))
-        return iter([_with_column(events, _LISTS, lists.as_array())]) if events.num_rows else iter(())
+        return iter([_with_column(events, SUBSCRIPTION_IDS, lists.as_array())]) if events.num_rows else iter(())
 
     def _write_waiting(self) -> None:
         if not self._waiting:
@@ -208,13 +209,13 @@ def _with_column(events: pa.RecordBatch, name: str, values: pa.Array) -> pa.Reco
 
 def _check_names(schema: pa.Schema) -> None:
     for name in schema.names:
-        if name.lower() in {BATCH_ID, _LISTS, _PAIRS}:  # Spark's names ignore case
+        if name.lower() in {BATCH_ID, SUBSCRIPTION_IDS, _PAIRS}:  # Spark's names ignore case
             raise EventError(name, "the output has a column of this name of its own: rename the event's")
 
 
 def _settings(schema: pa.Schema, options: WriteOptions) -> dict[str, object]:
     """Measured to be fastest where an event has 4 numbers and about 150 ids."""
-    ids = _PAIRS if options.explode else f"{_LISTS}.list.element"
+    ids = _PAIRS if options.explode else f"{SUBSCRIPTION_IDS}.list.element"
     flat = [field for field in schema if not pa.types.is_nested(field.type) and field.name != _PAIRS]
     texts = [field.name for field in flat if _is_text(field.type)]
     split_bytes = not options.string_ids and options.compression != "none"

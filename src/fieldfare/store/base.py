@@ -13,7 +13,7 @@ from __future__ import annotations
 import shutil
 import uuid
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
@@ -29,6 +29,7 @@ from fieldfare.errors import SnapshotError
 from fieldfare.language import compile_many
 from fieldfare.matching.index import Index
 from fieldfare.matching.snapshot import is_sound, sealed
+from fieldfare.partitioning.indexes import part_index
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.plan import LayoutPlan, Reshape
 from fieldfare.store.log import SubscriptionStore
@@ -223,13 +224,6 @@ def _write(folder: Path, contents: Contents, layout: Layout) -> _Parts:
             checksums[name] = _save(folder / name, held)
             nbytes += index.nbytes
     return _Parts(sizes, checksums, nbytes)
-
-
-def part_index(ids: pa.Array, table: BoxTable, boxes: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int32], Index]:
-    """The index of some boxes, and the positions among `ids` of the subscriptions that it holds."""
-    chosen = table.take(boxes)
-    held, owners = np.unique(chosen.owners, return_inverse=True)
-    return held, Index.of_compiled(ids.take(pa.array(held)), replace(chosen, owners=owners.astype(np.int32)))
 
 
 def _save(path: Path, array: npt.NDArray[Any]) -> int:

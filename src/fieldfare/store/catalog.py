@@ -137,13 +137,10 @@ class Catalog:
         self._delta = write_delta(self.base, changes)
 
     def _clean(self, keep: set[Path]) -> None:
+        """Remove what no batch uses; while a base is being made, any that is not known may be that one."""
+        stale = ("delta-",) if self._build else ("delta-", "base-", UNFINISHED)
         for folder in self._snapshots.iterdir():
-            stale = folder.name.startswith(("base-", "delta-")) or (
-                folder.name.startswith(UNFINISHED) and self._build is None
-            )
-            if stale and folder not in keep:
-                if self._build is not None and folder.name.startswith("base-"):
-                    continue  # it may be the one that was just finished
+            if folder.name.startswith(stale) and folder not in keep:
                 shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -1,7 +1,4 @@
-"""Matching by parts in one process: an index for each part, and the answers of several visits put together.
-
-For tests and experiments; it is what a cluster of matchers does, without the cluster.
-"""
+"""The index of a part; and all of them in one process, which is what a cluster of matchers does without the cluster."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from fieldfare.boxes import BoxTable
@@ -16,6 +14,13 @@ from fieldfare.matching.index import Index
 from fieldfare.matching.rows import Event
 from fieldfare.model import SubscriptionId
 from fieldfare.partitioning.layout import Layout
+
+
+def part_index(ids: pa.Array, table: BoxTable, boxes: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int32], Index]:
+    """The index of some boxes, and the positions among `ids` of the subscriptions that it holds."""
+    chosen = table.take(boxes)
+    held, owners = np.unique(chosen.owners, return_inverse=True)
+    return held, Index.of_compiled(ids.take(pa.array(held)), replace(chosen, owners=owners.astype(np.int32)))
 
 
 class PartIndexes:
@@ -30,10 +35,7 @@ class PartIndexes:
     def index(self, part: int) -> Index:
         """What a part holds."""
         if part not in self._indexes:
-            held = self._table.take(self.placement.boxes_of(part))
-            owners, numbers = np.unique(held.owners, return_inverse=True)
-            table = replace(held, owners=numbers.astype(np.int32))
-            self._indexes[part] = Index.of_compiled(self._ids.take(pa.array(owners)), table)
+            _, self._indexes[part] = part_index(self._ids, self._table, self.placement.boxes_of(part))
         return self._indexes[part]
 
     def visit(self, part: int, events: Sequence[Event]) -> list[list[SubscriptionId]]:

@@ -1,0 +1,88 @@
+"""`fieldfare bench`: measure Fieldfare beside its peers. Imports of substance stand inside the commands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from fieldfare.commands.tables import print_table
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+
+
+@app.command()
+def engine(
+    *,
+    workload: Annotated[
+        list[str] | None, typer.Option(help="Which workload; may be repeated.", show_default="all")
+    ] = None,
+    peer: Annotated[list[str] | None, typer.Option(help="Which peer; may be repeated.", show_default="all")] = None,
+    subscriptions: Annotated[int | None, typer.Option(help="How many.", show_default="the workload's")] = None,
+    width: Annotated[float | None, typer.Option(help="Width of ranges of 1000.", show_default="the workload's")] = None,
+    events: Annotated[int | None, typer.Option(help="How many.", show_default="the workload's")] = None,
+    seconds: Annotated[float, typer.Option(help="How long to measure each engine on each workload.")] = 3.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+) -> None:
+    """Measure the matching engine and its peers on one core, every answer checked against brute force.
+
+    Workloads: bluedove, large, sparse, quotes, feeds, geo, churn. Peers: numpy, duckdb, rtree.
+
+    Example: `fieldfare bench engine --workload bluedove --subscriptions 400000`
+    """
+    from fieldfare.bench import engine as bench
+
+    options = bench.EngineOptions(
+        workloads=tuple(workload or bench.WORKLOADS),
+        peers=tuple(peer or bench.PEERS),
+        subscriptions=subscriptions,
+        width=width,
+        events=events,
+        seconds=seconds,
+    )
+    with Console(stderr=True).status("Measuring") as status:
+        results = bench.run(options, status.update)
+    if as_json:
+        typer.echo(bench.to_json(results))
+    else:
+        print_table(bench.render(results))
+
+
+@app.command()
+def pipeline(
+    *,
+    subscriptions: Annotated[int, typer.Option(min=1, help="How many.")] = 40_000,
+    width: Annotated[float, typer.Option(help="Width of ranges of 1000.")] = 250.0,
+    events: Annotated[int, typer.Option(min=1, help="How many.")] = 1_000_000,
+    layout: Annotated[str, typer.Option(help="Compared with replicated: multi, single or clusters.")] = "multi",
+    policy: Annotated[str, typer.Option(help="adaptive, response-time, subscriptions or random.")] = "adaptive",
+    matchers: Annotated[int, typer.Option(min=1, help="How many.")] = 2,
+    repeats: Annotated[int, typer.Option(min=1, help="How often to measure; the median counts.")] = 3,
+    stream_seconds: Annotated[float, typer.Option(min=0.0, help="How long to stream; 0: not at all.")] = 20.0,
+    stream_rate: Annotated[int, typer.Option(min=1, help="Events per second of the stream.")] = 20_000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+) -> None:
+    """Measure the pipeline on local Spark beside its floor and Spark's own join, checked against brute force.
+
+    Example: `fieldfare bench pipeline --subscriptions 1000000 --width 50`
+    """
+    from fieldfare.bench import pipeline as bench
+
+    options = bench.PipelineBenchOptions(
+        subscriptions=subscriptions,
+        width=width,
+        events=events,
+        layout=layout,
+        policy=policy,
+        matchers=matchers,
+        repeats=repeats,
+        stream_seconds=stream_seconds,
+        stream_rate=stream_rate,
+    )
+    with Console(stderr=True).status("Measuring") as status:
+        result = bench.run(options, status.update)
+    if as_json:
+        typer.echo(bench.to_json(result))
+    else:
+        print_table(bench.render(result))

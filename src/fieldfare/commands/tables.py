@@ -1,0 +1,14 @@
+"""Tables on standard output: as wide as the terminal, or wide enough for a pipe, which has no width of its own."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console, RenderableType
+
+_PIPE_COLUMNS = 160
+
+
+def print_table(table: RenderableType) -> None:
+    """Print a table, or several, without cutting it where nobody watches."""
+    Console(width=None if sys.stdout.isatty() else _PIPE_COLUMNS).print(table)
