@@ -15,10 +15,24 @@ FieldfareError
 ├── StoreError                   a subscription store cannot be used; says what to do
 │   ├── StoreUnavailableError    it is locked, full or cannot be reached now: the same may work later
 │   └── HistoryError             it does not know a version, not yet or not any more
+├── JournalError                 a log of events cannot be used: another process has it, or it is of another version
+│   ├── JournalFullError         there is no space: nothing was written, and the same may work later
+│   └── JournalFailedError       a flush failed, or the log is damaged; says what to do
 ├── SnapshotError                a saved index is missing, damaged or of another version
 ├── OutputError                  the pipeline's output cannot be written, or belongs to another pipeline
+├── BrokenPromiseError           a simulated run delivered something wrong, or not everything; carries what
 ├── PipelineError                the streaming pipeline cannot begin, or cannot go on
 ├── InputError                   a file given to a command cannot be used
+├── ConfigError                  settings are wrong; carries every problem, each with its place
+├── WebhookAddressError          a webhook may not be called at its URL; says why, and what would be allowed
+├── ServiceError                 the service cannot start: a port or a folder is taken, a certificate is bad
+├── UnauthenticatedError         a client has not proved who it is: its token is missing, wrong or expired
+├── RefusedError                 a broker refused a request; carries its code and its reason
+│   ├── IncompatibleQosError     more is requested of a topic than it offers
+│   ├── ForbiddenError           the token does not give the right
+│   └── NotFoundError            there is no such topic or subscription, or it is another's
+├── NotConnectedError            a client has no connection to the service, and gives up
+├── DetachedError                a subscription is delivered to another client now
 └── MissingDependencyError       an optional part is not installed; says what to install
 """
 
@@ -128,6 +142,18 @@ class HistoryError(StoreError):
     """A version is later than the store's own, or its history has been forgotten."""
 
 
+class JournalError(FieldfareError):
+    """A log of events cannot be used: another process has it, or another version wrote it."""
+
+
+class JournalFullError(JournalError):
+    """There is no space. Nothing was written, and the same may work later."""
+
+
+class JournalFailedError(JournalError):
+    """A flush failed, or the log is damaged. Nothing can be stored in it until it is opened again."""
+
+
 class SnapshotError(FieldfareError):
     """A saved index is missing, damaged or of another version."""
 
@@ -140,8 +166,92 @@ class InputError(FieldfareError):
     """A file given to a command cannot be used."""
 
 
+class ConfigError(FieldfareError):
+    """Settings are wrong. Each problem names its place, and what is allowed there."""
+
+    def __init__(self, *problems: str) -> None:
+        self.problems = problems
+        super().__init__("\n".join(problems))
+
+    def __reduce__(self) -> tuple[type[ConfigError], tuple[str, ...]]:
+        return type(self), self.problems
+
+
+class WebhookAddressError(FieldfareError):
+    """A webhook may not be called at its URL: it is not one, or it leads to an address that is not public."""
+
+
+class ServiceError(FieldfareError):
+    """The service cannot start: a port or a folder is taken, a certificate is bad."""
+
+
+class UnauthenticatedError(FieldfareError):
+    """A client has not proved who it is. The message never holds what it sent."""
+
+
+class RefusedError(FieldfareError):
+    """A broker refused a request, and nothing of it has happened. `code` is one of `fieldfare.messages.RefusalCode`."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        self.code = code
+        self.reason = reason
+        super().__init__(reason)
+
+    def __reduce__(self) -> tuple[type[RefusedError], tuple[str, str]]:
+        return type(self), (self.code, self.reason)
+
+
+class IncompatibleQosError(RefusedError):
+    """More is requested of a topic than it offers. The reason says what to change."""
+
+
+class ForbiddenError(RefusedError):
+    """The token does not give the right to do this."""
+
+
+class NotFoundError(RefusedError):
+    """There is no such topic or subscription, or it is another's."""
+
+
+_REFUSALS = {"qos": IncompatibleQosError, "forbidden": ForbiddenError, "unknown": NotFoundError}
+
+
+def refusal(code: str, reason: str) -> RefusedError:
+    """The error for a code of refusal."""
+    return _REFUSALS.get(code, RefusedError)(code, reason)
+
+
+class NotConnectedError(FieldfareError):
+    """A client has no connection to the service, and gives up: it was closed, or the service cannot be reached."""
+
+
+class DetachedError(FieldfareError):
+    """A durable subscription is delivered to another client now, which attached to it later."""
+
+    def __init__(self, subscription: str, reason: str) -> None:
+        self.subscription = subscription
+        self.reason = reason
+        super().__init__(f"subscription {subscription!r} is no longer delivered here: {reason}")
+
+    def __reduce__(self) -> tuple[type[DetachedError], tuple[str, str]]:
+        return type(self), (self.subscription, self.reason)
+
+
 class PipelineError(FieldfareError):
     """The streaming pipeline cannot begin, or cannot go on."""
+
+
+class BrokenPromiseError(FieldfareError):
+    """A simulated run broke a promise: an event was lost, duplicated, reordered or unexpected."""
+
+    def __init__(self, kind: str, client: str, detail: str) -> None:
+        self.kind = kind
+        self.client = client
+        self.detail = detail
+        super().__init__(f"{kind}, at client {client!r}: {detail}")
+
+    def __reduce__(self) -> tuple[type[BrokenPromiseError], tuple[str, str, str]]:
+        return type(self), (self.kind, self.client, self.detail)
 
 
 class MissingDependencyError(FieldfareError):

@@ -77,9 +77,9 @@ class Publish(_Frame, frozen=True, tag="publish"):
 class Subscribe(_Frame, frozen=True, tag="subscribe"):
     """A new subscription, delivered on this connection; answered by Subscribed.
 
-    Without a name it lives as long as the connection, and a little longer: a client that comes back within
-    `linger_seconds`, or after a crash of the edge, subscribes again with `after`, and misses nothing. With a name it is
-    durable: it lives, and its events wait, until Unsubscribe; subscribing again by the same name goes on where it was.
+    Without a name it lives as long as the connection; a client that comes back, be it after a crash of the edge,
+    subscribes again with `after`, and misses nothing that a reliable topic accepted. With a name it is durable: it
+    lives, and its events wait, until Unsubscribe; subscribing again by the same name goes on where it was.
     """
 
     ref: Ref
@@ -238,6 +238,10 @@ EdgeFrame: TypeAlias = Accepted | Subscribed | Deliver | Notice | Unsubscribed |
 # What a host tells a node.
 
 
+class Started(msgspec.Struct, frozen=True):
+    """All of the log has been recovered: begin."""
+
+
 class Opened(msgspec.Struct, frozen=True):
     """A client has connected, and proved who it is."""
 
@@ -275,7 +279,7 @@ class Fetched(msgspec.Struct, frozen=True):
     """Records of the log that were asked for, in order, and whether there are more after them."""
 
     reader: str
-    records: list[Record]
+    records: list[EventsStored]
     position: Position  # all events up to this one have been read
     is_end: bool
     lost_before: Position = -1  # events up to here are no longer in the log
@@ -290,7 +294,7 @@ class TimerDue(msgspec.Struct, frozen=True):
 class Called(msgspec.Struct, frozen=True):
     """A webhook has been called. Without a failure it took the events."""
 
-    subscription: str
+    handle: int
     position: Position  # of the last event
     failure: str | None = None
     is_permanent: bool = False  # it would fail again: do not retry
@@ -324,7 +328,8 @@ class HandedOver(msgspec.Struct, frozen=True):
 
 
 Input: TypeAlias = (
-    Opened
+    Started
+    | Opened
     | Received
     | Closed
     | Stored
@@ -381,6 +386,7 @@ class SetTimer(msgspec.Struct, frozen=True):
 class Call(msgspec.Struct, frozen=True):
     """Call a webhook; answered by Called."""
 
+    handle: int
     subscription: str
     url: str
     topic: str
@@ -431,6 +437,7 @@ class EventsStored(_Record, frozen=True, tag="e"):
     deliveries: list[bytes]  # each a Delivery, in JSON
     publisher: str | None = None
     sequence: int | None = None
+    has_ids: bool = False  # the publisher gave ids, by which it may send again
     subscriptions: list[list[str]] | None = None
     batch: int | None = None
 
@@ -489,10 +496,13 @@ class PublishersMoved(_Record, frozen=True, tag="p"):
 
 
 class Reached(_Record, frozen=True, tag="n"):
-    """The last position that was used, and of each (tenant, topic) the pipeline's last batch. Only in checkpoints."""
+    """The last position that was used; of each (tenant, topic) the last that was matched, and the pipeline's last batch.
+
+    In checkpoints; in the log, where the events say it, only when positions begin to be used that it does not hold.
+    """
 
     position: Position
-    batches: list[tuple[str, str, int]] = []
+    topics: list[tuple[str, str, Position, int]] = []
 
 
 Record: TypeAlias = (

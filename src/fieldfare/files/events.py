@@ -208,10 +208,10 @@ def _text_event(line: Line, number: int, *, is_csv: bool) -> TextEvent:
     key = next((values[name] for name in KEY_COLUMNS if values.get(name) is not None), number)
     if isinstance(key, bool) or not isinstance(key, str | int):
         raise RowError(f"the event's key, {key!r:.50}, is neither a string nor an integer")
-    return TextEvent(key, _flat(values), line)
+    return TextEvent(key, attributes_of(values), line)
 
 
-def _flat(values: dict[str, Any]) -> dict[str, Any]:
+def attributes_of(values: dict[str, Any]) -> dict[str, Any]:
     """A JSON object as attributes: inner objects give dotted names, {"low": .., "high": ..} a range, lists nothing."""
     if not any(isinstance(value, dict | list) for value in values.values()):
         return values

@@ -29,7 +29,7 @@ _surrogate = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
 class RowError(Exception):
-    """A row cannot be read; the message is the reason. It never leaves this package."""
+    """A row, or another JSON object from outside, cannot be read; the message is the reason."""
 
 
 class Line(NamedTuple):  # and not a dataclass, which takes three times as long to make

@@ -193,9 +193,11 @@ class Index:
             if segments and segments[0].ids.type != ids.type:
                 raise InvalidIdError(f"the index has ids of type {segments[0].ids.type}, not {ids.type}")
             segments += (Segment.build(ids, _compiled(conditions, ids)),)
-        while len(segments) > 1 and segments[-1].live_count * _MERGE_RATIO > segments[-2].live_count:
-            segments = (*segments[:-2], merged(segments[-2:]))
-        return self._of(tuple(segment for segment in segments if segment.live_count))
+        return self._of(_in_few(segments))
+
+    def extended(self, other: Index) -> Index:
+        """A new index with the subscriptions of another as well, which has none in common with this one."""
+        return self._of(_in_few(self._segments + other._segments))
 
     def without(self, removed: npt.NDArray[np.bool_]) -> Index:
         """A new index without the subscriptions that a mask over `ids` names. Cheap, and all at once."""
@@ -212,6 +214,13 @@ class Index:
     def compacted(self) -> Index:
         """The same index in one segment, which matches fastest."""
         return self if len(self._segments) <= 1 else self._of((merged(self._segments),))
+
+
+def _in_few(segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
+    """The same subscriptions in segments each much smaller than the one before, so that there are never many."""
+    while len(segments) > 1 and segments[-1].live_count * _MERGE_RATIO > segments[-2].live_count:
+        segments = (*segments[:-2], merged(segments[-2:]))
+    return tuple(segment for segment in segments if segment.live_count)
 
 
 def _require_room(matches: int) -> None:

@@ -16,7 +16,6 @@ PART = "_part"  # the part that the event visits
 MATCHER = "_matcher"  # the matcher that serves it there
 REPORT = "_report"  # in a row that is no event: what a task did
 
-SUBSCRIPTION_IDS = "subscription_ids"
 SYSTEM = (APPENDED_AT, FAULT, EVENT, PART, MATCHER, REPORT)
 
 

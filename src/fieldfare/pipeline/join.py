@@ -19,8 +19,8 @@ from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongTy
 
 from fieldfare.errors import EventError, InvalidIdError, SubscriptionError
 from fieldfare.matching.index import Index
-from fieldfare.pipeline.columns import SUBSCRIPTION_IDS
 from fieldfare.pipeline.types import arrow_schema, check_types
+from fieldfare.store.outputs import SUBSCRIPTION_IDS
 
 _ARROW_ID_TYPES: dict[type[DataType], pa.DataType] = {
     ByteType: pa.int8(),

@@ -22,7 +22,6 @@ from fieldfare.pipeline.columns import (
     FAULT,
     MATCHER,
     PART,
-    SUBSCRIPTION_IDS,
     arrivals,
     matchable,
     sound_rows,
@@ -31,6 +30,7 @@ from fieldfare.pipeline.columns import (
 from fieldfare.pipeline.dispatch import Reader
 from fieldfare.pipeline.output import EventWriter, WriteOptions, WrittenFile
 from fieldfare.pipeline.reports import Fault, PartReport, TaskReport
+from fieldfare.store.outputs import SUBSCRIPTION_IDS
 from fieldfare.store.parts import Version
 
 _ROWS_TOGETHER = 8_192  # small batches are gathered to about so many events; larger ones would leave the caches

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
@@ -24,18 +23,24 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from fieldfare.errors import OutputError
-from fieldfare.pipeline.reports import Fault, WrittenFile
-from fieldfare.pipeline.writer import BATCH_ID, EventWriter, WriteOptions, output_errors
+from fieldfare.pipeline.reports import Fault
+from fieldfare.pipeline.writer import EventWriter, WriteOptions, output_errors
+from fieldfare.store.outputs import (
+    COMMIT,
+    Commit,
+    CommittedBatch,
+    WrittenFile,
+    batch_folder,
+    committed_batches,
+    read_commit,
+)
 
 __all__ = ["CommittedBatch", "EventWriter", "OutputFolder", "WriteOptions", "WrittenFile"]
 
 FORMAT = 1
-_OWNER, _COMMIT, _QUARANTINE, _STAGING = "_fieldfare.json", "_commit.json", "_quarantine.jsonl", "_staging-"
-_BATCH_NAME = re.compile(rf"{BATCH_ID}=(\d+)", re.ASCII)
+_OWNER, _QUARANTINE, _STAGING = "_fieldfare.json", "_quarantine.jsonl", "_staging-"
 _NO_DATA = ("_", ".", "lost+found")  # what may be in a folder that is empty for its users
 
 
@@ -43,29 +48,6 @@ class _Owner(msgspec.Struct, frozen=True):
     format: int
     owner: str
     explode: bool
-
-
-class _Commit(msgspec.Struct, frozen=True):
-    batch_id: int
-    committed_at: datetime
-    rows: int
-    matches: int
-    quarantined: int
-    bytes: int
-    files: tuple[WrittenFile, ...]
-    note: dict[str, Any]
-
-
-class CommittedBatch(_Commit, frozen=True):
-    """A batch that readers see. The paths of its files count from its folder."""
-
-    folder: Path
-
-    def table(self) -> pa.Table:
-        """Its rows; a batch that has none has no columns either."""
-        if not self.files:
-            return pa.table({})
-        return pa.concat_tables(pq.read_table(self.folder / file.path, partitioning=None) for file in self.files)
 
 
 class OutputFolder:
@@ -92,7 +74,7 @@ class OutputFolder:
     def is_committed(self, batch_id: int) -> bool:
         """Whether a batch is there, and durably so."""
         with output_errors(self.folder):
-            is_there = self._batch_folder(batch_id).exists()
+            is_there = batch_folder(self.folder, batch_id).exists()
             if is_there:
                 _sync(self.folder)  # the run that committed it may have been killed before it did this
         return is_there
@@ -122,21 +104,11 @@ class OutputFolder:
 
     def batches(self) -> list[int]:
         """The ids of the committed batches, ascending."""
-        with output_errors(self.folder):
-            found = (_BATCH_NAME.fullmatch(entry.name) for entry in self.folder.iterdir())
-            return sorted(int(name[1]) for name in found if name)
+        return committed_batches(self.folder)
 
     def read_commit(self, batch_id: int) -> CommittedBatch:
         """What was committed as a batch."""
-        folder = self._batch_folder(batch_id)
-        try:
-            commit = msgspec.json.decode((folder / _COMMIT).read_bytes(), type=_Commit)
-        except (OSError, msgspec.MsgspecError) as error:
-            raise OutputError(f"{folder / _COMMIT}: not a record of a commit: {error}") from error
-        return CommittedBatch(**msgspec.structs.asdict(commit), folder=folder)
-
-    def _batch_folder(self, batch_id: int) -> Path:
-        return self.folder / f"{BATCH_ID}={batch_id}"
+        return read_commit(self.folder, batch_id)
 
     def _is_ours(self) -> bool:
         """Whether an earlier run of this pipeline wrote here; False if nobody did."""
@@ -183,7 +155,7 @@ class OutputFolder:
             parts.append(msgspec.structs.replace(file, path=part))
         if quarantine:
             _write(folder / _QUARANTINE, b"".join(msgspec.json.encode(fault) + b"\n" for fault in quarantine))
-        commit = _Commit(
+        commit = Commit(
             batch_id=batch_id,
             committed_at=datetime.now(UTC),
             rows=sum(part.rows for part in parts),
@@ -193,12 +165,12 @@ class OutputFolder:
             files=tuple(parts),
             note=dict(note),
         )
-        _write(folder / _COMMIT, _json(commit))
+        _write(folder / COMMIT, _json(commit))
         _sync(folder)
         return folder
 
     def _publish(self, assembled: Path, batch_id: int) -> None:
-        target = self._batch_folder(batch_id)
+        target = batch_folder(self.folder, batch_id)
         try:
             assembled.rename(target)
         except OSError as error:

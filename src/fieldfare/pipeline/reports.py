@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fieldfare.store.outputs import WrittenFile
+
 REPORT_COLUMN = "report"
 REPORT_SCHEMA = f"{REPORT_COLUMN} BINARY"
 
@@ -30,15 +32,6 @@ class PartReport(msgspec.Struct, frozen=True):
     events: int
     matches: int
     seconds: float  # of one core
-
-
-class WrittenFile(msgspec.Struct, frozen=True):
-    """A file that a task wrote into the batch's staging folder."""
-
-    path: str
-    rows: int
-    matches: int
-    nbytes: int
 
 
 class TaskReport(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from fieldfare.pipeline.columns import EVENT, MATCHER, REPORT, SUBSCRIPTION_IDS, SYSTEM
+from fieldfare.pipeline.columns import EVENT, MATCHER, REPORT, SYSTEM
 from fieldfare.pipeline.dispatch import Dispatch, Forwarding, Reader
 from fieldfare.pipeline.matcher import Match, Producer, Rows, Written
 from fieldfare.pipeline.output import WriteOptions
@@ -28,6 +28,7 @@ from fieldfare.pipeline.packets import PACKET_SCHEMA, unpacked
 from fieldfare.pipeline.reports import REPORT_SCHEMA
 from fieldfare.pipeline.types import arrow_schema
 from fieldfare.pipeline.unite import Unite, Visits
+from fieldfare.store.outputs import SUBSCRIPTION_IDS
 from fieldfare.store.parts import Version
 
 INTEGER_IDS, STRING_IDS = LongType(), StringType()

@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fieldfare.pipeline.columns import EVENT, MATCHER, PART, REPORT, SUBSCRIPTION_IDS
+from fieldfare.pipeline.columns import EVENT, MATCHER, PART, REPORT
 from fieldfare.pipeline.matcher import Matched, Producer, Tally
 from fieldfare.pipeline.reports import TaskReport
+from fieldfare.store.outputs import SUBSCRIPTION_IDS
 
 _NO_EVENT = -1
 

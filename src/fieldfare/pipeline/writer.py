@@ -23,12 +23,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fieldfare.errors import EventError, OutputError
-from fieldfare.pipeline.columns import SUBSCRIPTION_IDS
-from fieldfare.pipeline.reports import WrittenFile
+from fieldfare.store.outputs import BATCH_ID, SUBSCRIPTION_IDS, WrittenFile
 
 Compression = Literal["none", "snappy", "lz4", "zstd"]
 
-BATCH_ID = "batch_id"
 STAGED_SUFFIX = ".staged"  # not .parquet: a pattern such as OUTPUT/**/*.parquet would find it before it is committed
 _PAIRS = "subscription_id"
 _EXPLODED_PAIRS = 1_000_000  # about so many rows are made of lists at a time

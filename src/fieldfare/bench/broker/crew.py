@@ -1,0 +1,136 @@
+"""A broker with its publisher and subscribers, each a process: start them, have them do a run, check what came."""
+
+from __future__ import annotations
+
+import multiprocessing
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fieldfare.bench.broker.load import Integers, Load
+from fieldfare.bench.broker.servers import HOST, Guarantee, Server, running
+from fieldfare.bench.broker.workers import Pace, Publisher, Received, Saturate, Sent, Site, Subscribers, work
+from fieldfare.bench.measuring import BenchVerificationError
+from fieldfare.cores import one_core
+
+_EXIT_SECONDS_MAX = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a broker did in one go, complete."""
+
+    events: int
+    deliveries: int
+    seconds: float  # from the first publication to the last delivery
+    numbers: Integers  # of the recorded deliveries
+    waits_ms: np.typing.NDArray[np.float64]
+
+    @property
+    def events_per_second(self) -> float:
+        """End to end."""
+        return self.events / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """Processes that are connected to a broker, and wait for orders."""
+
+    server: Server
+    load: Load
+    publisher: Connection
+    subscribers: Sequence[Connection]
+
+    def run(self, order: Saturate | Pace, *, is_recording: bool = False) -> Run:
+        """Publish, wait until everything has arrived, and compare with what had to."""
+        for pipe in self.subscribers:
+            _ask(pipe, is_recording)
+        sent: Sent | Exception = _asked(self.publisher, order)
+        received: list[Received] = [_ask(pipe, None) for pipe in self.subscribers]  # their failure explains the other
+        if isinstance(sent, Exception):
+            raise sent
+        self._verify(sent, received)
+        waits = [wait for process in received for wait in process.waits]
+        return Run(
+            events=sent.events,
+            deliveries=sum(sum(process.counts) for process in received),
+            seconds=(max(process.ended for process in received) - sent.started) / 1e9,
+            numbers=np.array([number for process in received for number in process.numbers], np.int64),
+            waits_ms=np.array(waits, np.float64) / 1e6,
+        )
+
+    def _verify(self, sent: Sent, received: Sequence[Received]) -> None:
+        counts, sums = np.zeros((2, self.load.connections), np.int64)
+        for process, part in enumerate(received):
+            counts[process :: len(received)] = part.counts
+            sums[process :: len(received)] = part.sums
+        expected_counts, expected_sums = self.load.expected(sent.events)
+        wrong = np.flatnonzero((counts != expected_counts) | (sums != expected_sums))
+        if len(wrong):
+            first = wrong[0]
+            reason = (
+                f"{len(wrong)} of {len(counts)} connections received other events than they had to: connection {first} "
+                f"{counts[first]} where {expected_counts[first]} match"
+            )
+            raise BenchVerificationError(self.server.name, "broker", 0, reason)
+
+
+def _asked(pipe: Connection, order: Any) -> Any:
+    pipe.send(order)
+    return pipe.recv()
+
+
+def _ask(pipe: Connection, order: Any) -> Any:
+    answer = _asked(pipe, order)
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where a crew works: how many processes of subscribers, and whether the broker has one core to itself."""
+
+    subscriber_processes: int = 1
+    on_one_core: bool = False
+
+
+@contextmanager
+def crew(server: Server, guarantee: Guarantee, load: Load, setting: Setting) -> Iterator[Crew]:
+    """Start a broker and its crew, and stop them."""
+    context = multiprocessing.get_context("spawn")
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fieldfare-bench-"))
+        with one_core() if setting.on_one_core else nullcontext():
+            port = stack.enter_context(running(server, guarantee, Path(folder)))
+        processes = setting.subscriber_processes
+        site = Site(HOST, port, guarantee.wire, load, context.RawArray("q", processes))
+        publisher = stack.enter_context(_working(context, Publisher(site)))
+        shares = [Subscribers(site, n, processes, is_filtering=not server.filters) for n in range(processes)]
+        subscribers = [stack.enter_context(_working(context, share)) for share in shares]
+        yield Crew(server, load, publisher, subscribers)
+
+
+@contextmanager
+def _working(context: multiprocessing.context.SpawnContext, worker: Publisher | Subscribers) -> Iterator[Connection]:
+    ours, theirs = context.Pipe()
+    process = context.Process(target=work, args=(theirs, worker), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        ready = ours.recv()
+        if isinstance(ready, Exception):
+            raise ready
+        yield ours
+    finally:
+        ours.close()
+        process.join(_EXIT_SECONDS_MAX)
+        if process.is_alive():
+            process.kill()
+            process.join()

@@ -1,0 +1,115 @@
+"""What brokers are measured on: events are points, subscriptions are squares, and who has to receive what is known.
+
+Points are drawn uniformly, and every square lies inside the domain, so that a square of a hundredth of the area wants
+a hundredth of the events. The events are a pool that is published over and over under growing numbers: with what each
+of the pool matches, found here by sorting and comparing, the deliveries of a run of any length can be checked.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+SIDE = 1000.0
+POOL_EVENTS = 10_000
+
+Integers = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.float64]
+
+
+class Event(msgspec.Struct, gc=False):
+    """One event as a subscriber reads it. `sent` is in nanoseconds of the clock that all processes share."""
+
+    number: int
+    sent: int
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Square:
+    """One subscription: low <= x < high in both dimensions."""
+
+    x_low: float
+    y_low: float
+    width: float
+
+    @property
+    def condition(self) -> str:
+        """It in SQL, for a broker that can filter."""
+        if self.width >= SIDE:
+            return "x >= 0"
+        x_high, y_high = self.x_low + self.width, self.y_low + self.width
+        return f"x >= {self.x_low!r} AND x < {x_high!r} AND y >= {self.y_low!r} AND y < {y_high!r}"
+
+    def wanted(self, events: list[Event]) -> list[Event]:
+        """It in Python, for a client whose broker cannot."""
+        if self.width >= SIDE:
+            return events
+        x_low, y_low = self.x_low, self.y_low
+        x_high, y_high = x_low + self.width, y_low + self.width
+        return [event for event in events if x_low <= event.x < x_high and y_low <= event.y < y_high]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Subscriptions on connections, number s on connection s % connections, and the pool of events."""
+
+    squares: list[Square]
+    connections: int
+    points: Numbers
+    matched_events: Integers  # pairs: this event of the pool
+    matched_connections: Integers  # has to reach this connection
+    _reached: Integers = field(repr=False)  # deliveries of the first n events of the pool, for n from 0
+
+    def of(self, connection: int) -> list[Square]:
+        """The subscriptions of a connection."""
+        return self.squares[connection :: self.connections]
+
+    def deliveries(self, events: int) -> int:
+        """How many deliveries the first so many events make."""
+        rounds, rest = divmod(events, len(self.points))
+        return int(rounds * self._reached[-1] + self._reached[rest])
+
+    def expected(self, events: int) -> tuple[Integers, Integers]:
+        """Of each connection: how many deliveries the first so many events make, and the sum of their numbers."""
+        pool = np.arange(len(self.points))
+        times = np.maximum(0, -(-(events - pool) // len(pool)))
+        sums = times * pool + len(pool) * (times * (times - 1) // 2)
+        return self._summed(times), self._summed(sums)
+
+    def _summed(self, of_events: Integers) -> Integers:
+        totals = np.zeros(self.connections, np.int64)
+        np.add.at(totals, self.matched_connections, of_events[self.matched_events])
+        return totals
+
+
+def make_load(subscriptions: int, connections: int, share: float, seed: int = 1) -> Load:
+    """Subscriptions that each want a share of the events; with a share of 1, all of them."""
+    rng = np.random.default_rng(seed)
+    width = SIDE * math.sqrt(share)
+    lows = rng.uniform(0.0, SIDE - width, (subscriptions, 2)).round(3)
+    points = rng.uniform(0.0, SIDE, (POOL_EVENTS, 2)).round(3)
+    squares = [Square(x, y, width) for x, y in lows.tolist()]
+    events, matched = _pairs(lows, width, points)
+    reached = np.concatenate([[0], np.cumsum(np.bincount(events, minlength=len(points)))])
+    return Load(squares, connections, points, events, matched % connections, reached)
+
+
+def _pairs(lows: Numbers, width: float, points: Numbers) -> tuple[Integers, Integers]:
+    """Every (event, subscription) that match: of the squares in order of x, each point is compared with a slice."""
+    order = np.argsort(lows[:, 0], kind="stable")
+    x_low, y_low = lows[order, 0], lows[order, 1]
+    x_high, y_high = x_low + width, y_low + width
+    firsts = np.searchsorted(x_high, points[:, 0], side="right")
+    lasts = np.searchsorted(x_low, points[:, 0], side="right")
+    found = [
+        order[first:last][(y_low[first:last] <= y) & (y < y_high[first:last])]
+        for first, last, y in zip(firsts.tolist(), lasts.tolist(), points[:, 1].tolist(), strict=True)
+    ]
+    counts = [len(some) for some in found]
+    return np.repeat(np.arange(len(points)), counts), np.concatenate(found).astype(np.int64)

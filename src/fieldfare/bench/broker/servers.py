@@ -1,0 +1,148 @@
+"""The brokers that are measured: how each is found, started on a free port of loopback, and spoken to.
+
+A peer is taken as Debian packages it, with the settings that suit it here: Redis without snapshots and without a limit
+on what waits for a subscriber, so that it never disconnects one.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from fieldfare.bench.broker.wires import FieldfareWire, NatsWire, RedisStreamWire, RedisWire, Wire
+from fieldfare.errors import FieldfareError, MissingDependencyError
+
+HOST = "127.0.0.1"
+START_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 30.0
+
+
+class ServerError(FieldfareError):
+    """A broker did not start; carries the end of what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """How a broker serves a kind of topic: the wire to speak, and its arguments."""
+
+    wire: Callable[[], Wire]
+    arguments: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A broker. Without a guarantee, it has nothing that is equal."""
+
+    name: str
+    command: Callable[[Path, int], Sequence[str]]  # given a folder and a free port
+    volatile: Guarantee
+    durable: Guarantee | None
+    filters: bool  # by content, so that its clients need not
+    why_not_durable: str = ""
+    is_announcing: bool = False  # tells its address itself
+
+
+def _found(program: str) -> str:
+    path = shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/local/sbin")
+    if path is None:
+        raise MissingDependencyError(
+            f"{program} is not installed: apt-get install {program} (Debian, Ubuntu), or leave it out with --peer"
+        )
+    return path
+
+
+def _redis(folder: Path, port: int) -> Sequence[str]:
+    limits = ["--save", "", "--maxclients", "15000", "--client-output-buffer-limit", "pubsub 0 0 0"]
+    return [_found("redis-server"), "--bind", HOST, "--port", str(port), "--dir", str(folder), *limits]
+
+
+def _nats(folder: Path, port: int) -> Sequence[str]:  # noqa: ARG001 (core NATS keeps nothing in a folder)
+    return [_found("nats-server"), "--addr", HOST, "--port", str(port)]
+
+
+def _fieldfare(folder: Path, port: int) -> Sequence[str]:
+    return [sys.executable, "-m", "fieldfare", "serve", "--port", str(port), "--data", str(folder)]
+
+
+OURS = Server(
+    "fieldfare",
+    _fieldfare,
+    volatile=Guarantee(partial(FieldfareWire, is_durable=False), note="best effort"),
+    durable=Guarantee(partial(FieldfareWire, is_durable=True), note="fsync before an event is accepted or delivered"),
+    filters=True,
+    is_announcing=True,
+)
+PEERS = {
+    "redis": Server(
+        "redis",
+        _redis,
+        volatile=Guarantee(RedisWire, ("--appendonly", "no"), "publish/subscribe"),
+        durable=Guarantee(
+            RedisStreamWire,
+            ("--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0"),
+            "a stream, fsync before an answer",
+        ),
+        filters=False,
+    ),
+    "nats": Server(
+        "nats",
+        _nats,
+        volatile=Guarantee(NatsWire, note="core NATS"),
+        durable=None,
+        filters=False,
+        why_not_durable="no equal: JetStream of this version acknowledges before its file store is flushed",
+    ),
+}
+
+
+@contextmanager
+def running(server: Server, guarantee: Guarantee, folder: Path) -> Iterator[int]:
+    """Start a broker, yield its port when it takes connections, and stop it."""
+    port = 0 if server.is_announcing else _free_port()
+    log = folder / "server.log"
+    with log.open("wb") as output:
+        command = [*server.command(folder, port), *guarantee.arguments]
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)  # noqa: S603
+    try:
+        yield _ready_port(process, port, log)
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def _ready_port(process: subprocess.Popen[bytes], port: int, log: Path) -> int:
+    """The port, once it can be connected to."""
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while process.poll() is None and time.monotonic() < deadline:
+        announced = re.search(r"ready at https?://[^:\s]+:(\d+)", log.read_text(errors="replace"))
+        port = port or (int(announced[1]) if announced else 0)
+        if port and _is_open(port):
+            return port
+        time.sleep(0.02)
+    said = log.read_text(errors="replace")[-2000:]
+    raise ServerError(f"{process.args!r} did not start within {START_SECONDS_MAX:g} s; it said:\n{said}")
+
+
+def _is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) == 0

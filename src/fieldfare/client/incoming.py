@@ -1,0 +1,72 @@
+"""A subscription as its client sees it: where it begins, what was given, and what the application is done with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from fieldfare.client.outputs import Key
+from fieldfare.messages import Ack, Attach, Delivery, Position, Ref, Subscribe, Subscribed
+
+
+@dataclass(slots=True, eq=False)
+class Incoming:
+    """A subscription that is to be delivered here, on whatever connection there is."""
+
+    key: Key
+    request: Subscribe | Attach
+    ack_events: int
+    id: str | None = None  # on this connection, once it is confirmed
+    is_confirmed: bool = False  # on some connection
+    seen: Position = -1  # the last position that was given to the application, or where it begins
+    taken: Position = -1  # the last one that the application is done with
+    events_taken: int = 0  # since the last acknowledgement
+    times_busy: int = 0
+    ending: Key | None = None  # who wants it ended as soon as it is confirmed
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether it outlives this client."""
+        return isinstance(self.request, Attach) or self.request.name is not None
+
+    def sent(self, ref: Ref) -> Subscribe | Attach:
+        """The request to send now: a durable one goes on where its edge knows, another where it is known here."""
+        if not self.is_confirmed:
+            return replace(self.request, ref=ref)
+        if isinstance(self.request, Attach):
+            return replace(self.request, ref=ref, after=self.taken if self.taken >= 0 else None)
+        return replace(self.request, ref=ref, after=None if self.is_durable else self.seen)
+
+    def confirm(self, answer: Subscribed) -> None:
+        """It is in force on this connection."""
+        if answer.is_new or not self.is_confirmed:  # a new one counts from its own beginning
+            self.seen = answer.position
+            self.taken = min(self.taken, answer.position)
+        self.id = answer.subscription
+        self.is_confirmed = True
+        self.times_busy = 0
+
+    def fresh(self, events: list[Delivery]) -> list[Delivery]:
+        """Those that were not given before."""
+        seen = self.seen
+        fresh = []
+        for event in events:
+            if event.position > seen:
+                seen = event.position
+                fresh.append(event)
+        self.seen = seen
+        return fresh
+
+    def take(self, position: Position) -> bool:
+        """Note that the application is done with all up to a position; whether that is news."""
+        if not self.taken < position <= self.seen:
+            return False
+        self.taken = position
+        self.events_taken += 1
+        return True
+
+    def acknowledgement(self) -> Ack | None:
+        """What to send about what was taken; None while there is no connection, or nothing was taken."""
+        self.events_taken = 0
+        return None if self.id is None or self.taken < 0 else Ack(self.id, self.taken)

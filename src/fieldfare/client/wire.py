@@ -1,0 +1,102 @@
+"""Frames as they travel: lines of JSON, decoded once, with the events themselves left as they are until asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from fieldfare.errors import RefusedError
+from fieldfare.messages import (
+    EVENT_BYTES_MAX,
+    EVENTS_MAX,
+    FRAME_BYTES_MAX,
+    Accepted,
+    ClientFrame,
+    Deliver,
+    Delivery,
+    Done,
+    Listed,
+    Notice,
+    Publish,
+    Refused,
+    Subscribed,
+    Unsubscribed,
+)
+
+
+class Deliveries(msgspec.Struct, frozen=True, tag="deliver", tag_field="type"):
+    """A Deliver frame whose deliveries have been decoded with it."""
+
+    subscription: str
+    events: list[Delivery]
+
+
+AnswerFrame: TypeAlias = Accepted | Subscribed | Deliveries | Notice | Unsubscribed | Done | Listed | Refused
+
+_answers = msgspec.json.Decoder(AnswerFrame)
+_requests = msgspec.json.Decoder(ClientFrame)
+_deliveries = msgspec.json.Decoder(Delivery)
+_encoder = msgspec.json.Encoder()
+_HEAD_BYTES = 4096  # of a Publish frame, without its events and their ids
+
+
+def decode(message: bytes | str) -> list[AnswerFrame]:
+    """The frames of a message."""
+    return _answers.decode_lines(message)
+
+
+def encode(frames: Iterable[ClientFrame]) -> Iterator[bytes]:
+    """Messages that hold the frames: as few as the limit of their size allows."""
+    message = bytearray()
+    for frame in frames:
+        line = _encoder.encode(frame)
+        if message and len(message) + 1 + len(line) > FRAME_BYTES_MAX:
+            yield bytes(message)
+            message.clear()
+        if message:
+            message += b"\n"
+        message += line
+    if message:
+        yield bytes(message)
+
+
+def decoded(frame: Deliver) -> Deliveries:
+    """A frame that came as an object, as if it had come as JSON."""
+    return Deliveries(frame.subscription, [_deliveries.decode(event) for event in frame.events])
+
+
+def raw(event: Any) -> msgspec.Raw:
+    """An event's JSON: of a mapping, a struct or a dataclass; bytes are taken to be JSON already."""
+    if isinstance(event, msgspec.Raw):
+        return event
+    if isinstance(event, (bytes, bytearray, memoryview)):
+        return msgspec.Raw(event)
+    try:
+        return msgspec.Raw(_encoder.encode(event))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise RefusedError("invalid", f"an event cannot be written as JSON: {error}") from error
+
+
+def check(frame: ClientFrame) -> None:
+    """Raise what an edge would refuse without knowing to which request it belongs."""
+    if isinstance(frame, Publish):
+        _check_events(frame.events)
+        frame = replace(frame, events=[])
+    try:
+        line = _encoder.encode(frame)
+        _requests.decode(line)
+    except (msgspec.MsgspecError, TypeError, ValueError) as error:
+        raise RefusedError("invalid", str(error)) from error
+
+
+def _check_events(events: Sequence[msgspec.Raw]) -> None:
+    sizes = [memoryview(event).nbytes for event in events]
+    if not 1 <= len(sizes) <= EVENTS_MAX:
+        raise RefusedError("invalid", f"a publication has 1 to {EVENTS_MAX:,} events, not {len(sizes):,}: divide it")
+    if max(sizes) > EVENT_BYTES_MAX:
+        raise RefusedError("invalid", f"an event has {max(sizes):,} bytes, but {EVENT_BYTES_MAX:,} are the most")
+    if sum(sizes) + len(sizes) > FRAME_BYTES_MAX - _HEAD_BYTES:
+        raise RefusedError("invalid", f"a publication has {sum(sizes):,} bytes in all, which is too much: divide it")

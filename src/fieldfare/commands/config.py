@@ -1,0 +1,66 @@
+"""`fieldfare config`: look at the settings that a service would have."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from fieldfare.runtime.config import Settings
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+
+
+@app.callback()
+def _config() -> None:
+    pass  # makes `check` a subcommand, even while it is the only one
+
+
+@app.command()
+def check(
+    file: Annotated[
+        Path | None, typer.Argument(help="The file.", show_default="fieldfare.toml, if there is one")
+    ] = None,
+) -> None:
+    """Show the settings in force, of the file and of the environment; or what is wrong with them, and exit code 1.
+
+    A variable FIELDFARE_SECTION_KEY wins over the file: FIELDFARE_SERVER_PORT=8080.
+
+    Example: `fieldfare config check fieldfare.toml`
+    """
+    from fieldfare.errors import ConfigError
+    from fieldfare.runtime.config import load
+    from fieldfare.runtime.exposure import missing
+
+    try:
+        settings = load(file, os.environ)
+        problems = missing(settings)
+    except ConfigError as error:
+        problems = list(error.problems)
+    if problems:
+        console = Console(stderr=True, soft_wrap=True)
+        for problem in problems:
+            console.print(f"Error: {problem}", style="red", markup=False, highlight=False)
+        raise typer.Exit(1)
+    for line in _lines(settings):
+        typer.echo(line)
+
+
+def _lines(settings: Settings) -> Iterator[str]:
+    """The settings as TOML, without secrets."""
+    import msgspec
+
+    tables = msgspec.to_builtins(settings)
+    if tables["webhooks"].pop("secret"):
+        tables["webhooks"]["# secret"] = "***"
+    tables |= {f"topics.{name}": table for name, table in tables.pop("topics").items()}
+    for section, table in tables.items():
+        yield f"[{section}]" if "." not in section[7:] else f'[topics."{section[7:]}"]'
+        for key, value in table.items():
+            yield f"# {key} is not set" if value is None else f"{key} = {json.dumps(value, ensure_ascii=False)}"

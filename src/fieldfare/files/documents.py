@@ -1,0 +1,107 @@
+"""Events of a file as they are published: each a JSON object. What is JSON already stays as it is, byte for byte.
+
+The same checks as at a broker are made here, so that a bad row goes to quarantine with its place in the file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import msgspec
+import pyarrow.parquet as pq
+
+from fieldfare.files.cells import cell_value
+from fieldfare.files.events import attributes_of
+from fieldfare.files.formats import Format, format_of, input_parts, reading
+from fieldfare.files.lines import Line, RowError, json_lines, text_lines
+from fieldfare.files.quarantine import BadRow, Quarantine, excerpt
+from fieldfare.messages import EVENT_BYTES_MAX
+
+_BATCH_ROWS = 8192
+_STANDARD_INPUT = "-"
+
+
+class Document(NamedTuple):
+    """An event, and where it stands. `position` is how much of its file has been read: bytes, or rows of Parquet."""
+
+    event: bytes
+    file: str
+    position: int
+    line: int | None = None
+    row: int | None = None
+
+    def bad(self, reason: str) -> BadRow:
+        """The event as a row that is left out."""
+        return BadRow(self.file, reason, excerpt(self.event), line=self.line, row=self.row)
+
+
+def documents(path: Path, quarantine: Quarantine) -> Iterator[Document]:
+    """The events of a CSV, JSON lines or Parquet file, or of a folder of Parquet files."""
+    parts = input_parts(path)
+    if format_of(parts[0]) is Format.PARQUET:
+        return _of_parquet(parts, quarantine)
+    return _of_text(path, quarantine)
+
+
+def documents_of_lines(stream: BinaryIO, quarantine: Quarantine) -> Iterator[Document]:
+    """The events of JSON lines from a stream, each as soon as its line is complete."""
+    return _of_lines(json_lines(stream), _STANDARD_INPUT, None, quarantine)
+
+
+def _of_text(path: Path, quarantine: Quarantine) -> Iterator[Document]:
+    with reading(path), path.open("rb") as stream:
+        yield from _of_lines(text_lines(stream, path), str(path), stream, quarantine)
+
+
+def _of_lines(lines: Iterator[Line], file: str, stream: BinaryIO | None, quarantine: Quarantine) -> Iterator[Document]:
+    for line in lines:
+        position = 0 if stream is None else stream.tell()
+        try:
+            yield Document(_event_of_line(line), file, position, line=line.number)
+        except RowError as error:
+            quarantine.add(BadRow(file, str(error), excerpt(line.source), line=line.number))
+
+
+def _event_of_line(line: Line) -> bytes:
+    if isinstance(line.values, RowError):
+        raise line.values
+    if isinstance(line.source, bytes):
+        attributes_of(line.values)  # raises where a broker would
+        return _checked(line.source.removeprefix(b"\xef\xbb\xbf").strip())
+    return _encoded({name: cell_value(cell) for name, cell in line.values.items() if cell})
+
+
+def _of_parquet(parts: tuple[Path, ...], quarantine: Quarantine) -> Iterator[Document]:
+    position = 0
+    for part in parts:
+        with reading(part), pq.ParquetFile(part) as file:
+            row = 0
+            for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+                for values in batch.to_pylist():
+                    row, position = row + 1, position + 1
+                    try:
+                        event = _encoded({name: value for name, value in values.items() if value is not None})
+                        yield Document(event, str(part), position, row=row)
+                    except RowError as error:
+                        quarantine.add(BadRow(str(part), str(error), excerpt(values), row=row))
+
+
+def _encoded(values: dict[str, Any]) -> bytes:
+    for name, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise RowError(f"the attribute {name!r} is {value}, which has no form in JSON")
+    try:
+        event = msgspec.json.encode(values)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise RowError(f"it has no form in JSON: {error}") from error
+    attributes_of(msgspec.json.decode(event))  # raises where a broker would
+    return _checked(event)
+
+
+def _checked(event: bytes) -> bytes:
+    if len(event) > EVENT_BYTES_MAX:
+        raise RowError(f"an event of {len(event):,} bytes, and {EVENT_BYTES_MAX:,} are the most")
+    return event

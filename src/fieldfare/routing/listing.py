@@ -1,0 +1,80 @@
+"""What a tenant has at an edge, page by page in the order of names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fieldfare.messages import Identity, List
+from fieldfare.routing.outbox import Outbox
+from fieldfare.routing.topic import Topic
+
+if TYPE_CHECKING:
+    from fieldfare.routing.edge import Edge
+
+
+def page(edge: Edge, identity: Identity, frame: List) -> tuple[list[dict[str, Any]], str | None]:
+    """Some items, and after which name the next page begins."""
+    if frame.what == "dead_letters":
+        outbox = edge.subscribing.own(identity, frame.subscription or "")
+        return _dead_letters(edge, outbox), None
+    if frame.what == "topics":
+        topics = (topic for (tenant, _), topic in edge.topics.items() if tenant == identity.tenant)
+        seen = {topic.name: topic for topic in topics if _may_see(identity, topic.name)}
+        chosen, following = _cut(seen, frame)
+        return [_topic_item(seen[name]) for name in chosen], following
+    outboxes = (outbox for (tenant, _), outbox in edge.subscriptions.items() if tenant == identity.tenant)
+    known = {
+        outbox.subscription.id: outbox
+        for outbox in outboxes
+        if identity.may("subscribe", outbox.subscription.topic) and frame.subscription in (None, outbox.subscription.id)
+    }
+    chosen, following = _cut(known, frame)
+    return [_subscription_item(edge, known[name]) for name in chosen], following
+
+
+def _may_see(identity: Identity, topic: str) -> bool:
+    return any(identity.may(right, topic) for right in ("publish", "subscribe", "manage"))
+
+
+def _cut(names: Iterable[str], frame: List) -> tuple[list[str], str | None]:
+    later = sorted(name for name in names if name > frame.after)
+    chosen = later[: frame.count_max]
+    return chosen, chosen[-1] if len(later) > len(chosen) else None
+
+
+def _topic_item(topic: Topic) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "matching": topic.matching,
+        "offered": msgspec.structs.asdict(topic.offered),
+        "events": topic.event_count,
+        "subscriptions": len(topic.outboxes),
+    }
+
+
+def _subscription_item(edge: Edge, outbox: Outbox) -> dict[str, Any]:
+    subscription = outbox.subscription
+    topic = edge.topics[subscription.tenant, subscription.topic]
+    return {
+        "subscription": subscription.id,
+        "topic": subscription.topic,
+        "condition": subscription.condition,
+        "qos": msgspec.structs.asdict(subscription.qos),
+        "is_durable": subscription.is_durable,
+        "is_attached": outbox.is_attached,
+        "webhook": subscription.webhook,
+        "position": outbox.cursor,
+        "accepted": outbox.matched_count,
+        "rejected": max(0, topic.event_count - outbox.first_count - outbox.matched_count),
+    }
+
+
+def _dead_letters(edge: Edge, outbox: Outbox) -> list[dict[str, Any]]:
+    return [
+        {"at": letter.at, "reason": letter.reason, "event": msgspec.Raw(delivery)}
+        for letter in edge.deliveries.dead_letters.get(outbox.key, [])
+        for delivery in letter.deliveries
+    ]

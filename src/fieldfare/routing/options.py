@@ -1,0 +1,26 @@
+"""The limits of an edge broker: every queue and table in it has one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeOptions:
+    """How much an edge takes on before it refuses, and how patient it is."""
+
+    topics_max: int = 10_000  # of a tenant
+    subscriptions_max: int = 1_000_000  # of a tenant
+    subscriptions_per_connection_max: int = 100_000
+    unstored_bytes_max: int = 64 * 1024 * 1024  # published, and not yet in the log; beyond it publishers are told: busy
+    waiting_max: int = 1024  # matched events that a subscription has in memory; beyond it, it reads them from the log
+    waiting_bytes_max: int = 256 * 1024 * 1024  # of all subscriptions together
+    frame_bytes_max: int = 512 * 1024  # of deliveries in one frame
+    publishers_max: int = 10_000  # of a topic, whose numbers are remembered
+    recent_ids_max: int = 100_000  # of a topic, by which a publication is known to be a repetition
+    tidy_seconds: float = 0.2  # how often moved cursors are written, and memory is looked after
+    webhook_events_max: int = 100  # in one call
+    webhook_attempts_max: int = 8
+    webhook_backoff_seconds: float = 0.5  # before the second attempt; then twice as long each time
+    webhook_backoff_seconds_max: float = 60.0
+    dead_letters_max: int = 1000  # of a subscription

@@ -1,0 +1,84 @@
+"""Which publications of a topic are repetitions: a publisher that got no answer sends again, and that must be harmless.
+
+A publisher that numbers its events is remembered by its last number, which costs little and holds for as long as the
+publisher is among the recent ones. Events with ids only are remembered by these, for a while.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from fieldfare.errors import FieldfareError
+
+
+class SequenceGapError(FieldfareError):
+    """A publisher skipped numbers: what is missing has not been accepted, and would be lost or come out of order."""
+
+    def __init__(self, publisher: str, expected: int, got: int) -> None:
+        super().__init__(
+            f"publisher {publisher!r} sent number {got}, but {expected} is next: send what is missing first"
+        )
+        self.expected = expected
+
+
+class Publishers:
+    """The recent publishers of a topic, and the recent ids."""
+
+    def __init__(self, publishers_max: int, ids_max: int) -> None:
+        self._publishers_max, self._ids_max = publishers_max, ids_max
+        self._last: OrderedDict[str, int] = OrderedDict()  # what is on its way to the log included
+        self._stored: dict[str, int] = {}
+        self._ids: OrderedDict[str, None] = OrderedDict()
+
+    @property
+    def stored(self) -> dict[str, int]:
+        """The last number of each publisher that survives a crash."""
+        return dict(self._stored)
+
+    def repeated(self, publisher: str, sequence: int, count: int) -> int:
+        """How many of the events numbered from `sequence` on came before."""
+        last = self._last.get(publisher)
+        if last is None:
+            return 0
+        if sequence > last + 1:
+            raise SequenceGapError(publisher, last + 1, sequence)
+        return min(count, last + 1 - sequence)
+
+    def repeated_ids(self, ids: Sequence[str]) -> list[bool]:
+        """For each id whether it came before, here or in the same publication."""
+        seen: set[str] = set()
+        repeated = []
+        for identity in ids:
+            repeated.append(identity in self._ids or identity in seen)
+            seen.add(identity)
+        return repeated
+
+    def remember(self, publisher: str, last: int) -> None:
+        """A publisher's numbers are taken up to this one."""
+        self._last[publisher] = last
+        self._last.move_to_end(publisher)
+        if len(self._last) > self._publishers_max:
+            oldest, _ = self._last.popitem(last=False)
+            self._stored.pop(oldest, None)
+
+    def confirm(self, publisher: str, last: int) -> None:
+        """Its numbers up to this one are stored."""
+        if publisher in self._last:
+            self._stored[publisher] = last
+
+    def remember_ids(self, ids: Sequence[str]) -> None:
+        """These ids are taken."""
+        self._ids.update(dict.fromkeys(ids))
+        while len(self._ids) > self._ids_max:
+            self._ids.popitem(last=False)
+
+    def take_back(self, publisher: str | None, sequence: int | None, ids: Sequence[str]) -> None:
+        """A publication was not stored after all: its numbers and ids are free again."""
+        if publisher is not None and sequence is not None and self._last.get(publisher, -1) >= sequence:
+            if sequence:
+                self._last[publisher] = sequence - 1
+            else:
+                del self._last[publisher]
+        for identity in ids:
+            self._ids.pop(identity, None)

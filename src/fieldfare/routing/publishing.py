@@ -1,0 +1,276 @@
+"""Publications: checked, stored or handed to the pipeline, then matched and offered.
+
+All publications that became durable together are matched in one batch for each topic. A publication is answered when
+it is durable, if its topic is reliable; what follows can no longer be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw
+
+from fieldfare.errors import EventError
+from fieldfare.files.events import attributes_of
+from fieldfare.files.lines import RowError, json_values
+from fieldfare.matching.rows import batch_of_rows
+from fieldfare.messages import (
+    EVENT_BYTES_MAX,
+    Accepted,
+    Delivery,
+    EventsStored,
+    HandEvents,
+    Identity,
+    PipelineMatched,
+    Publish,
+)
+from fieldfare.model import INT64_MAX, INT64_MIN, Range
+from fieldfare.qos import broken
+from fieldfare.routing.publishers import SequenceGapError
+from fieldfare.routing.refusal import Refusal, require
+from fieldfare.routing.topic import Topic, entries_of
+
+if TYPE_CHECKING:
+    from fieldfare.routing.edge import Edge
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(slots=True)
+class _Publication:
+    """Events that were checked and are new."""
+
+    topic: Topic
+    connection: str
+    frame: Publish
+    rows: list[dict[str, Any]]
+    record: EventsStored
+    ids: list[str]  # those that the publisher gave
+    sequence: int | None  # of the first event
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.record.deliveries))
+
+
+class Publishing:
+    """The publications of an edge."""
+
+    def __init__(self, edge: Edge) -> None:
+        self._edge = edge
+        self._unstored_bytes = 0
+        self._ready: dict[tuple[str, str], list[_Publication]] = {}
+        self.accepted_count = self.repeated_count = 0
+
+    def publish(self, connection: str, identity: Identity, frame: Publish, now: float) -> None:
+        """Check a publication, and begin to make it durable."""
+        require(identity, "publish", frame.topic)
+        topic = self._edge.topic(identity.tenant, frame.topic)
+        if reason := broken(topic.offered, frame.qos):
+            raise Refusal("qos", reason)
+        if frame.ids is not None and len(frame.ids) != len(frame.events):
+            raise Refusal("invalid", f"there are {len(frame.ids)} ids for {len(frame.events)} events")
+        if frame.sequence is not None and frame.publisher is None:
+            raise Refusal("invalid", "a sequence number needs a publisher")
+        if self._unstored_bytes > self._edge.options.unstored_bytes_max:
+            raise Refusal("busy", "more is published than can be stored: try again in a second")
+        publication = self._new(topic, connection, frame, now)
+        if publication is None:
+            self._repeated(connection, frame, now)
+        elif topic.matching == "spark":
+            self._hand(publication)
+        elif topic.offered.is_kept:
+            self._store(publication)
+        else:
+            self._remember(publication)
+            self._edge.note_gaps()
+            self._ready.setdefault(topic.key, []).append(publication)
+            self._edge.step_soon(now)
+
+    def _new(self, topic: Topic, connection: str, frame: Publish, now: float) -> _Publication | None:
+        """The part of a publication that did not come before; None if all of it did."""
+        keep = _unrepeated(topic, frame)
+        if not keep:
+            return None
+        rows = [_checked(number, frame.events[number]) for number in keep]
+        position = self._edge.position + 1
+        self._edge.position += len(keep)
+        sequence = None if frame.sequence is None else frame.sequence + keep[0]
+        ids = [] if frame.ids is None else [frame.ids[number] for number in keep]
+        names = ids or [f"{self._edge.name}.{number}" for number in range(position, position + len(keep))]
+        deliveries = [
+            _encode(Delivery(place, name, now, frame.events[number], frame.publisher))
+            for place, name, number in zip(range(position, position + len(keep)), names, keep, strict=True)
+        ]
+        lifespan = min(frame.qos.lifespan_seconds or topic.offered.lifespan_seconds, topic.offered.lifespan_seconds)
+        record = EventsStored(
+            position,
+            topic.tenant,
+            topic.name,
+            now,
+            now + lifespan,
+            deliveries,
+            frame.publisher,
+            sequence,
+            has_ids=bool(ids),
+        )
+        return _Publication(topic, connection, frame, rows, record, ids, sequence)
+
+    def _repeated(self, connection: str, frame: Publish, now: float) -> None:
+        """All of it came before: it is accepted when the earlier one is, which may be under way."""
+        count = len(frame.events)
+        self.repeated_count += count
+        answer = Accepted(frame.ref, count, count)
+        self._edge.when_stored(
+            lambda now: self._edge.send(connection, answer), self._edge.refusing(connection, frame.ref), now
+        )
+
+    def _remember(self, publication: _Publication) -> None:
+        publishers, sequence = publication.topic.publishers, publication.sequence
+        if sequence is not None and publication.frame.publisher is not None:
+            publishers.remember(publication.frame.publisher, sequence + len(publication.rows) - 1)
+        if publication.ids:
+            publishers.remember_ids(publication.ids)
+
+    def _confirm(self, publication: _Publication) -> None:
+        publisher, sequence = publication.frame.publisher, publication.sequence
+        if sequence is not None and publisher is not None:
+            publication.topic.publishers.confirm(publisher, sequence + len(publication.rows) - 1)
+
+    def _take_back(self, publication: _Publication, reason: str) -> None:
+        self._unstored_bytes -= publication.size
+        frame = publication.frame
+        publication.topic.publishers.take_back(frame.publisher, publication.sequence, publication.ids)
+        self._edge.refuse(publication.connection, frame.ref, Refusal("storage", reason))
+
+    def _store(self, publication: _Publication) -> None:
+        topic = publication.topic
+        self._remember(publication)
+        self._unstored_bytes += publication.size
+
+        def stored(_: float) -> None:
+            self._unstored_bytes -= publication.size
+            self._confirm(publication)
+            self._ready.setdefault(topic.key, []).append(publication)
+
+        self._edge.append(
+            publication.record,
+            stored,
+            lambda reason: self._take_back(publication, reason),
+            is_durable=topic.offered.reliability == "reliable",
+        )
+
+    def _hand(self, publication: _Publication) -> None:
+        """Give the events to the pipeline; it tells later who wants them."""
+        topic, frame, record = publication.topic, publication.frame, publication.record
+        self._remember(publication)
+        self._unstored_bytes += publication.size
+        events = [msgspec.json.decode(delivery, type=Delivery) for delivery in record.deliveries]
+
+        def handed(_: float) -> None:
+            self._unstored_bytes -= publication.size
+            self._confirm(publication)
+            topic.event_count += len(events)
+            self._accept(publication)
+
+        self._edge.hand(
+            lambda number: HandEvents(
+                number,
+                topic.tenant,
+                topic.name,
+                record.at,
+                frame.publisher,
+                [event.id for event in events],
+                [event.event for event in events],
+            ),
+            handed,
+            lambda reason: self._take_back(publication, reason),
+        )
+
+    def _accept(self, publication: _Publication) -> None:
+        count, new = len(publication.frame.events), len(publication.rows)
+        self.accepted_count += new
+        self.repeated_count += count - new
+        self._edge.send(publication.connection, Accepted(publication.frame.ref, count, count - new))
+
+    def match_ready(self, now: float) -> None:
+        """Match all publications that may be delivered, a topic at a time."""
+        ready, self._ready = self._ready, {}
+        for publications in ready.values():
+            topic = publications[0].topic
+            entries = [entry for publication in publications for entry in entries_of(publication.record)]
+            rows = [row for publication in publications for row in publication.rows]
+            topic.event_count += len(rows)
+            self._edge.deliveries.offer(topic, topic.matches(entries, rows), entries[-1].position, now)
+            for publication in publications:
+                self._accept(publication)
+            self._edge.tidy_soon(now)
+
+    def matched_elsewhere(self, message: PipelineMatched, now: float) -> None:
+        """Store what the pipeline matched, each of its batches once, and then deliver it."""
+        topic = self._edge.topic(message.tenant, message.topic)
+        if message.batch <= topic.batch:
+            return
+        topic.batch = message.batch
+        wanted = [event for event in message.events if any(name in topic.by_id for name in event.subscriptions)]
+        position = self._edge.position + 1
+        self._edge.position += len(wanted)
+        deliveries = [
+            _encode(Delivery(place, event.id, event.at, event.event, event.publisher))
+            for place, event in enumerate(wanted, position)
+        ]
+        names = [[name for name in event.subscriptions if name in topic.by_id] for event in wanted]
+        oldest = min((event.at for event in wanted), default=now)
+        record = EventsStored(
+            position,
+            topic.tenant,
+            topic.name,
+            now,
+            oldest + topic.offered.lifespan_seconds,
+            deliveries,
+            subscriptions=names,
+            batch=message.batch,
+        )
+
+        def stored(now: float) -> None:
+            topic.stored_batch = message.batch
+            self._edge.deliveries.offer(topic, topic.stored_matches(record), position + len(wanted) - 1, now)
+            self._edge.tidy_soon(now)
+
+        def failed(_: str) -> None:
+            topic.batch = min(topic.batch, message.batch - 1)  # the host gives it again
+
+        self._edge.append(record, stored, failed)
+
+
+def _unrepeated(topic: Topic, frame: Publish) -> Sequence[int]:
+    """The numbers of the events that did not come before."""
+    count = len(frame.events)
+    if frame.sequence is not None and frame.publisher is not None:
+        try:
+            return range(topic.publishers.repeated(frame.publisher, frame.sequence, count), count)
+        except SequenceGapError as error:
+            raise Refusal("sequence", str(error), error.expected) from error
+    if frame.ids is not None:
+        repeated = topic.publishers.repeated_ids(frame.ids)
+        return [number for number in range(count) if not repeated[number]]
+    return range(count)
+
+
+def _checked(number: int, event: Raw) -> dict[str, Any]:
+    """The attributes of an event; refused where it is not one."""
+    text = bytes(event)
+    if len(text) > EVENT_BYTES_MAX:
+        raise Refusal("invalid", f"event {number} is longer than {EVENT_BYTES_MAX:,} bytes")
+    try:
+        row = attributes_of(json_values(text))
+        for value in row.values():
+            kind = type(value)
+            if (kind is int and not INT64_MIN <= value <= INT64_MAX) or kind is Range:
+                batch_of_rows([row], row)  # says what is wrong with it
+    except (RowError, EventError) as error:
+        raise Refusal("invalid", f"event {number}: {error}") from error
+    return row

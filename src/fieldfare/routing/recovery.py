@@ -1,0 +1,109 @@
+"""What of an edge survives: its state from records of the log, and records that stand for its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from fieldfare.messages import (
+    CursorsMoved,
+    DeadLetter,
+    EventsStored,
+    PublishersMoved,
+    Reached,
+    Record,
+    SubscriptionRemoved,
+    SubscriptionStored,
+    TopicStored,
+)
+from fieldfare.routing.outbox import Subscription
+
+if TYPE_CHECKING:
+    from fieldfare.routing.edge import Edge
+
+
+class _Identified(msgspec.Struct):
+    id: str
+
+
+_identified = msgspec.json.Decoder(_Identified)
+
+
+def recover(edge: Edge, record: Record) -> None:
+    """Take up a record. Records that a checkpoint covers as well may come again: the later one holds."""
+    match record:
+        case EventsStored():
+            _recover_events(edge, record)
+        case SubscriptionStored():
+            _recover_subscription(edge, record)
+        case SubscriptionRemoved():
+            edge.subscribing.forget((record.tenant, record.subscription))
+        case TopicStored():
+            topic = edge.topic(record.tenant, record.topic)
+            topic.offered, topic.matching = record.offered, record.matching
+        case CursorsMoved():
+            for subscription_id, position in record.positions.items():
+                if outbox := edge.subscriptions.get((record.tenant, subscription_id)):
+                    outbox.cursor = outbox.behind_after = position
+        case DeadLetter():
+            edge.deliveries.keep_letter(record)
+        case PublishersMoved():
+            topic = edge.topic(record.tenant, record.topic)
+            for publisher, last in record.sequences.items():
+                topic.publishers.remember(publisher, last)
+                topic.publishers.confirm(publisher, last)
+        case Reached():
+            edge.position = max(edge.position, record.position)
+            for tenant, name, matched, batch in record.topics:
+                topic = edge.topic(tenant, name)
+                topic.matched = topic.stored = max(topic.matched, matched)
+                topic.batch = topic.stored_batch = max(topic.batch, batch)
+
+
+def _recover_events(edge: Edge, record: EventsStored) -> None:
+    topic = edge.topic(record.tenant, record.topic)
+    last = record.position + len(record.deliveries) - 1
+    edge.position = max(edge.position, last)
+    topic.matched = topic.stored = max(topic.matched, last)
+    if record.batch is not None:
+        topic.batch = topic.stored_batch = max(topic.batch, record.batch)
+    if record.sequence is not None and record.publisher is not None:
+        number = record.sequence + len(record.deliveries) - 1
+        topic.publishers.remember(record.publisher, number)
+        topic.publishers.confirm(record.publisher, number)
+    if record.has_ids:
+        topic.publishers.remember_ids([_identified.decode(delivery).id for delivery in record.deliveries])
+
+
+def _recover_subscription(edge: Edge, record: SubscriptionStored) -> None:
+    topic = edge.topic(record.tenant, record.topic)
+    edge.subscribing.forget((record.tenant, record.subscription))
+    subscription = Subscription(
+        record.subscription, record.tenant, record.topic, record.condition, record.qos, True, record.webhook
+    )
+    edge.subscribing.restore(topic, subscription, record.position)
+
+
+def checkpoint(edge: Edge) -> list[Record]:
+    """The state as records. An edge with this state and one that recovers them go on alike."""
+    return list(_state(edge))
+
+
+def _state(edge: Edge) -> Iterator[Record]:
+    topics = edge.topics.values()
+    yield Reached(edge.position, [(*topic.key, topic.stored, topic.stored_batch) for topic in topics])
+    for topic in topics:
+        yield TopicStored(*topic.key, topic.offered, topic.matching)
+        if topic.publishers.stored:
+            yield PublishersMoved(*topic.key, topic.publishers.stored)
+    for outbox in edge.subscriptions.values():
+        made = outbox.subscription
+        if made.is_durable:
+            outbox.settle(edge.topics[made.tenant, made.topic].matched)
+            yield SubscriptionStored(
+                made.id, made.tenant, made.topic, made.condition, made.qos, outbox.cursor, made.webhook
+            )
+    for letters in edge.deliveries.dead_letters.values():
+        yield from letters

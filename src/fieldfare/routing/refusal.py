@@ -1,0 +1,20 @@
+"""Why a request is not carried out."""
+
+from __future__ import annotations
+
+from fieldfare.errors import FieldfareError
+from fieldfare.messages import Identity, RefusalCode, Right
+
+
+class Refusal(FieldfareError):  # noqa: N818 - it is an answer, not an error of the broker
+    """Ends the work on a request, and becomes the answer Refused."""
+
+    def __init__(self, code: RefusalCode, reason: str, expected: int | None = None) -> None:
+        super().__init__(reason)
+        self.code, self.reason, self.expected = code, reason, expected
+
+
+def require(identity: Identity, right: Right, topic: str) -> None:
+    """Refuse who has no right."""
+    if not identity.may(right, topic):
+        raise Refusal("forbidden", f"this token has no right to {right} in topic {topic!r}")

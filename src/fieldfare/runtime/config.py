@@ -1,0 +1,265 @@
+"""The settings of a service: one TOML file, then environment variables, then the command line; the last one wins.
+
+Each section is a frozen struct whose types say what is allowed. Every wrong setting is found, not only the first, and
+named by its place: the file and the key, or the variable `FIELDFARE_<SECTION>_<KEY>`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from fieldfare.errors import ConfigError
+from fieldfare.messages import Name
+from fieldfare.qos import Offered
+from fieldfare.routing.options import EdgeOptions
+
+DEFAULT_FILE = Path("fieldfare.toml")
+MEBIBYTE = 1024 * 1024
+_EDGE = EdgeOptions()
+_PATHS = ("data", "tls_certificate", "tls_key")
+
+Port: TypeAlias = Annotated[int, Meta(ge=0, le=65_535)]
+Count: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+Bytes: TypeAlias = Annotated[int, Meta(ge=MEBIBYTE, le=2**50)]
+Origin: TypeAlias = Annotated[str, Meta(pattern=r"^https?://[^/?#\s,]+$")]
+Network: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9A-Za-z._:\[\]-]+(/[0-9]{1,3})?$")]  # a host, address or network
+
+
+class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class Server(_Section, frozen=True):
+    """Where the service is, and who may reach it."""
+
+    host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    port: Port = 7380  # 0 takes a free one
+    data: Annotated[str, Meta(min_length=1)] = "fieldfare-data"
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    behind_proxy: bool = False  # TLS ends at a proxy in front, which alone can reach this port
+    origins: tuple[Origin, ...] = ()  # web pages that may connect, such as https://app.example.org
+    log_format: Literal["text", "json"] = "text"
+    shutdown_seconds: Annotated[float, Meta(gt=0, le=3600)] = 10.0  # what is in hand is given so long to finish
+
+
+class Limits(_Section, frozen=True):
+    """Bounds on what one service takes on. Those of a broker are explained with `EdgeOptions`."""
+
+    connections_max: Count = 10_000
+    metrics_subscriptions_max: Annotated[int, Meta(ge=0, le=10_000)] = 100  # the busiest have metrics of their own
+    topics_max: Count = _EDGE.topics_max
+    subscriptions_max: Count = _EDGE.subscriptions_max
+    subscriptions_per_connection_max: Count = _EDGE.subscriptions_per_connection_max
+    unstored_bytes_max: Bytes = _EDGE.unstored_bytes_max
+    waiting_max: Count = _EDGE.waiting_max
+    waiting_bytes_max: Bytes = _EDGE.waiting_bytes_max
+    publishers_max: Count = _EDGE.publishers_max
+    recent_ids_max: Count = _EDGE.recent_ids_max
+    dead_letters_max: Count = _EDGE.dead_letters_max
+
+
+class Log(_Section, frozen=True):
+    """How much of the past is kept on disk."""
+
+    retention_bytes: Bytes = 8 * 1024 * MEBIBYTE
+    segment_bytes: Annotated[int, Meta(ge=64 * 1024, le=1024 * MEBIBYTE)] = 64 * MEBIBYTE
+
+
+class Webhooks(_Section, frozen=True):
+    """Where webhooks may go beside the public internet, how often one is tried, and what signs its calls."""
+
+    allow: tuple[Network, ...] = ()
+    attempts_max: Annotated[int, Meta(ge=1, le=1000)] = _EDGE.webhook_attempts_max
+    backoff_seconds: Annotated[float, Meta(gt=0, le=3600)] = _EDGE.webhook_backoff_seconds
+    backoff_seconds_max: Annotated[float, Meta(gt=0, le=86_400)] = _EDGE.webhook_backoff_seconds_max
+    secret: Annotated[str, Meta(min_length=16)] | None = None
+
+
+class Spark(_Section, frozen=True):
+    """The pipeline for topics with `matching = "spark"`."""
+
+    enabled: bool = False
+
+
+class Topic(Offered, frozen=True, forbid_unknown_fields=True, omit_defaults=False):
+    """A topic that exists from the start."""
+
+    matching: Literal["edge", "spark"] = "edge"
+    tenant: Name = "default"
+
+    @property
+    def offered(self) -> Offered:
+        """What it promises."""
+        return Offered(**{name: getattr(self, name) for name in Offered.__struct_fields__})
+
+
+class Settings(_Section, frozen=True):
+    """All of it."""
+
+    server: Server = Server()
+    limits: Limits = Limits()
+    log: Log = Log()
+    webhooks: Webhooks = Webhooks()
+    spark: Spark = Spark()
+    topics: dict[str, Topic] = {}
+
+    @property
+    def edge(self) -> EdgeOptions:
+        """What concerns the broker."""
+        fields = EdgeOptions.__dataclass_fields__
+        limits = {name: value for name, value in msgspec.structs.asdict(self.limits).items() if name in fields}
+        webhooks = {f"webhook_{name}": value for name, value in msgspec.structs.asdict(self.webhooks).items()}
+        return EdgeOptions(**limits, **{name: value for name, value in webhooks.items() if name in fields})
+
+
+class _Given(NamedTuple):
+    """A setting as somebody gave it."""
+
+    where: str
+    value: Any
+    is_text: bool = False  # of an environment variable, where everything is
+
+
+_Tables: TypeAlias = dict[str, dict[str, _Given]]  # by section and key; a topic's section is "topics.NAME"
+_SECTIONS: Mapping[str, type[_Section]] = {
+    "server": Server,
+    "limits": Limits,
+    "log": Log,
+    "webhooks": Webhooks,
+    "spark": Spark,
+}
+
+
+def load(
+    file: Path | None, environment: Mapping[str, str], arguments: Mapping[str, Mapping[str, Any]] | None = None
+) -> Settings:
+    """The settings in force: those of the file, else of ./fieldfare.toml if there is one, and what wins over them."""
+    if file is None and DEFAULT_FILE.exists():
+        file = DEFAULT_FILE
+    given: _Tables = {}
+    for source in (_in_file(file) if file else {}, _in_environment(environment), _in_arguments(arguments or {})):
+        for section, table in source.items():
+            given.setdefault(section, {}).update(table)
+    problems: list[str] = []
+    sections: dict[str, Any] = {}
+    topics: dict[str, Topic] = {}
+    for section, table in given.items():
+        kind, _, topic = section.partition(".")
+        if topic:
+            topics[topic] = _filled(Topic, table, problems)
+        else:
+            sections[kind] = _filled(_SECTIONS[kind], table, problems)
+    if problems:
+        raise ConfigError(*problems)
+    return Settings(**sections, topics=topics)
+
+
+def _in_file(file: Path) -> _Tables:
+    """What a file says. Its relative paths are relative to its folder, wherever the service is started."""
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
+    except ValueError as error:  # what tomllib raises, and decoding too
+        raise ConfigError(f"{file}: not TOML: {error}") from error
+    _check_tables(document, file)
+    server = document.setdefault("server", {})
+    server.setdefault("data", Server().data)
+    server.update({key: str(file.parent / server[key]) for key in _PATHS if isinstance(server.get(key), str)})
+    topics = {f"topics.{name}": table for name, table in document.pop("topics", {}).items()}
+    return {
+        section: {key: _Given(f"{file}: {section}.{key}", value) for key, value in table.items()}
+        for section, table in (document | topics).items()
+    }
+
+
+def is_name(text: str) -> bool:
+    """Whether a topic, a subscription or a tenant can have this name."""
+    try:
+        msgspec.convert(text, Name)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _check_tables(document: Mapping[str, Any], file: Path) -> None:
+    """Raise if the sections of a file are not those there can be; what they hold is not looked at."""
+    known = (*_SECTIONS, "topics")
+    problems = [f"{file}: there is no section [{name}]; {_one_of(known)}" for name in document if name not in known]
+    tables = {name: table for name, table in document.items() if name in known}
+    if isinstance(topics := tables.get("topics"), dict):
+        tables |= {f"topics.{name}": table for name, table in topics.items()}
+        problems += [
+            f"{file}: topics.{name}: a name has letters, digits and . _ - only, at most 128, and begins with a letter "
+            "or a digit"
+            for name in topics
+            if not is_name(name)
+        ]
+    problems += [
+        f"{file}: {name}: this is a section, [{name}], and not a value"
+        for name, table in tables.items()
+        if not isinstance(table, dict)
+    ]
+    if problems:
+        raise ConfigError(*problems)
+
+
+def _in_environment(environment: Mapping[str, str]) -> _Tables:
+    tables: _Tables = {section: {} for section in _SECTIONS}
+    for variable, text in environment.items():
+        for section, table in tables.items():
+            prefix = f"FIELDFARE_{section.upper()}_"
+            if variable.startswith(prefix):
+                table[variable.removeprefix(prefix).lower()] = _Given(variable, text, is_text=True)
+    return tables
+
+
+def _in_arguments(arguments: Mapping[str, Mapping[str, Any]]) -> _Tables:
+    return {
+        section: {key: _Given(f"--{key.replace('_', '-')}", value) for key, value in table.items() if value is not None}
+        for section, table in arguments.items()
+    }
+
+
+_Filled = TypeVar("_Filled", bound=msgspec.Struct)
+
+
+def _filled(kind: type[_Filled], table: Mapping[str, _Given], problems: list[str]) -> _Filled:
+    """A section, with its defaults where nothing was given, or nothing right: that goes to the problems."""
+    types = {field.name: field.type for field in msgspec.structs.fields(kind)}
+    values = {}
+    for key, (where, value, is_text) in table.items():
+        if key not in types:
+            problems.append(f"{where}: there is no such setting; {_one_of(types)}")
+            continue
+        try:
+            found = _items(value) if is_text and _is_list(types[key]) else value
+            values[key] = msgspec.convert(found, types[key], strict=not is_text)
+        except msgspec.ValidationError as error:
+            problems.append(f"{where}: {_allowed(types[key]) or error}")
+    return kind(**values)
+
+
+def _is_list(kind: Any) -> bool:
+    return isinstance(msgspec.inspect.type_info(kind), msgspec.inspect.VarTupleType)
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _allowed(kind: Any) -> str | None:
+    """What is allowed, where msgspec itself does not say it."""
+    info = msgspec.inspect.type_info(kind)
+    return _one_of(info.values) if isinstance(info, msgspec.inspect.LiteralType) else None
+
+
+def _one_of(names: Iterable[object]) -> str:
+    return f"allowed: {', '.join(str(name) for name in names)}"

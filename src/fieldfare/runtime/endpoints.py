@@ -1,0 +1,218 @@
+"""What each request does: it becomes a frame for the broker, and the broker's answer becomes a response.
+
+The broker checks rights, topics, events and conditions, the same for every way in; here is only what HTTP adds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from fieldfare.messages import (
+    Accepted,
+    Ack,
+    Attach,
+    DeclareTopic,
+    Done,
+    List,
+    Listed,
+    Publish,
+    Subscribe,
+    Subscribed,
+    Unsubscribe,
+    Unsubscribed,
+)
+from fieldfare.runtime.cloudevents import read_publication
+from fieldfare.runtime.exchange import REF, Exchange
+from fieldfare.runtime.forms import (
+    Acknowledgement,
+    NewSubscription,
+    Page,
+    PageQuery,
+    Publication,
+    PublishHeaders,
+    PublishQuery,
+    StreamHeaders,
+    SubscriptionMade,
+    TopicSettings,
+    Trial,
+    Verdicts,
+)
+from fieldfare.runtime.problems import ProblemError, invalid, unavailable, unknown
+from fieldfare.runtime.requests import Call, json_response
+from fieldfare.runtime.stream import STREAM_WINDOW, EventStream, poll
+from fieldfare.runtime.tester import try_condition
+
+
+async def publish(call: Call) -> Response:
+    """One event, or many, or CloudEvents."""
+    headers: PublishHeaders = call.headers
+    query: PublishQuery = call.query
+    publication = read_publication(call.media_type, call.content, call.all_headers)
+    ids = publication.ids
+    if headers.event_id is not None:
+        if len(publication.events) != 1 or ids is not None:
+            raise invalid("Idempotency-Key is the id of one event that has none of its own")
+        ids = [headers.event_id]
+    if headers.sequence is not None and headers.publisher is None:
+        raise invalid("Fieldfare-Sequence needs a Fieldfare-Publisher")
+    frame = Publish(
+        REF,
+        call.path["topic"],
+        publication.events,
+        headers.publisher or publication.publisher,
+        headers.sequence,
+        ids,
+        query.qos,
+    )
+    async with _exchange(call) as exchange:
+        accepted, _ = await exchange.ask(frame, Accepted)
+    return json_response(Publication(accepted.count, accepted.duplicates))
+
+
+async def subscribe(call: Call) -> Response:
+    """Make a subscription. It is durable, because there is no connection that it could live with."""
+    body: NewSubscription = call.body
+    name = body.name or f"http-{secrets.token_hex(8)}"
+    frame = Subscribe(REF, body.topic, body.condition, body.qos, name, body.after, 1, body.webhook)
+    async with _exchange(call) as exchange:
+        made, _ = await exchange.ask(frame, Subscribed)
+    answer = SubscriptionMade(made.subscription, made.position, made.is_new)
+    location = f"/v1/subscriptions/{quote(made.subscription, safe='')}"
+    return json_response(answer, 201 if made.is_new else 200, {"Location": location})
+
+
+async def subscriptions(call: Call) -> Response:
+    """A page of the subscriptions."""
+    query: PageQuery = call.query
+    return await _listed(call, List(REF, "subscriptions", query.after, query.limit))
+
+
+async def topics(call: Call) -> Response:
+    """A page of the topics."""
+    query: PageQuery = call.query
+    return await _listed(call, List(REF, "topics", query.after, query.limit))
+
+
+async def dead_letters(call: Call) -> Response:
+    """A page of what a webhook did not take."""
+    query: PageQuery = call.query
+    return await _listed(call, List(REF, "dead_letters", query.after, query.limit, call.path["subscription"]))
+
+
+async def subscription(call: Call) -> Response:
+    """One subscription."""
+    async with _exchange(call) as exchange:
+        return json_response(await _described(exchange, call.path["subscription"]))
+
+
+async def unsubscribe(call: Call) -> Response:
+    """End a subscription."""
+    async with _exchange(call) as exchange:
+        await exchange.ask(Unsubscribe(REF, call.path["subscription"]), Unsubscribed)
+    return Response(status_code=204)
+
+
+async def take(call: Call) -> Response:
+    """Poll."""
+    async with _exchange(call) as exchange:
+        return json_response(await poll(exchange, call.path["subscription"], call.query))
+
+
+async def acknowledge(call: Call) -> Response:
+    """Move the cursor of a subscription. The broker hears it from whom it serves, or, if nobody, from anybody."""
+    body: Acknowledgement = call.body
+    name = call.path["subscription"]
+    async with _exchange(call) as exchange:
+        described = await _described(exchange, name)
+        taker = call.gateway.streams.get((call.identity.tenant, name))
+        if taker is None and described["is_attached"]:
+            raise ProblemError(
+                409, "attached", "it is delivered by a WebSocket or a webhook, which acknowledges itself"
+            )
+        (taker or exchange).send(Ack(name, body.position))
+    return Response(status_code=204)
+
+
+async def stream(call: Call) -> Response:
+    """Server-sent events."""
+    headers: StreamHeaders = call.headers
+    after = call.query.after if headers.last_event_id is None else headers.last_event_id
+    name = call.path["subscription"]
+    exchange = _exchange(call)
+    try:
+        _, frames = await exchange.ask(Attach(REF, name, after, STREAM_WINDOW), Subscribed)
+    except BaseException:
+        exchange.close()
+        raise
+    streams, key = call.gateway.streams, (call.identity.tenant, name)
+    streams[key] = exchange
+
+    def ended() -> None:
+        exchange.close()
+        if streams.get(key) is exchange:
+            del streams[key]
+
+    return EventStream(exchange, name, frames, call.gateway.options, ended)
+
+
+async def declare(call: Call) -> Response:
+    """Create or change a topic."""
+    body: TopicSettings = call.body
+    async with _exchange(call) as exchange:
+        await exchange.ask(DeclareTopic(REF, call.path["topic"], body.offered, body.matching), Done)
+    return json_response(body)
+
+
+async def test(call: Call) -> Response:
+    """Try a condition on events."""
+    body: Trial = call.body
+    if body.topic is not None and not call.identity.may("subscribe", body.topic):
+        raise ProblemError(403, "forbidden", "this token has no right to subscribe to this topic")
+    return json_response(Verdicts(await asyncio.to_thread(try_condition, body.condition, body.events)))
+
+
+async def websocket(_: Call) -> Response:
+    """What a client hears that asks for the WebSocket with a plain request."""
+    raise ProblemError(426, "upgrade", "this is a WebSocket: ask for an upgrade", {"Upgrade": "websocket"})
+
+
+async def health(_: Call) -> Response:
+    """The process is alive."""
+    return json_response({"status": "alive"})
+
+
+async def readiness(call: Call) -> Response:
+    """The service can do its work."""
+    reason = call.gateway.options.why_not_ready()
+    if reason is not None:
+        raise unavailable(reason)
+    return json_response({"status": "ready"})
+
+
+async def metrics(call: Call) -> Response:
+    """Counts of everything, which show names of subscriptions: for those who manage all topics."""
+    if not call.identity.may("manage", "*"):
+        raise ProblemError(403, "forbidden", "metrics are for tokens with the right to manage all topics")
+    return Response(call.gateway.options.metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _exchange(call: Call) -> Exchange:
+    return Exchange(call.gateway, call.identity)
+
+
+async def _listed(call: Call, frame: List) -> Response:
+    async with _exchange(call) as exchange:
+        listed, _ = await exchange.ask(frame, Listed)
+    return json_response(Page(listed.items, listed.next))
+
+
+async def _described(exchange: Exchange, name: str) -> dict[str, object]:
+    """A subscription as lists show it; a ProblemError if there is none."""
+    listed, _ = await exchange.ask(List(REF, "subscriptions", subscription=name), Listed)
+    if not listed.items:
+        raise unknown()
+    return listed.items[0]

@@ -1,0 +1,174 @@
+"""What the bodies, queries and headers of HTTP requests hold, and what the answers do.
+
+These types are all there is: requests are decoded by them, and the OpenAPI document is made of them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Raw
+
+from fieldfare.messages import Delivery, Name, Notice, Position, Text
+from fieldfare.qos import Durability, Offered, Published, Reliability, Requested, Seconds
+
+TRIAL_EVENTS_MAX = 1_000
+
+Condition: TypeAlias = Annotated[str, Meta(max_length=65_536)]
+PageSize: TypeAlias = Annotated[int, Meta(ge=1, le=1000)]
+EventAttributes: TypeAlias = dict[str, Any]
+
+
+class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a client may say."""
+
+
+class PublishQuery(Form, frozen=True):
+    """The quality of a publication; what is left out is as the topic offers."""
+
+    reliability: Reliability | None = None
+    durability: Durability | None = None
+    lifespan_seconds: Seconds | None = None
+
+    @property
+    def qos(self) -> Published:
+        """The same, as the broker has it."""
+        return Published(self.reliability, self.durability, self.lifespan_seconds)
+
+
+class PublishHeaders(
+    msgspec.Struct,
+    frozen=True,
+    rename={
+        "publisher": "fieldfare-publisher",
+        "sequence": "fieldfare-sequence",
+        "event_id": "idempotency-key",
+    },
+):
+    """How a publication may be sent again without being delivered twice: by number, or one event by its id."""
+
+    publisher: Text | None = None
+    sequence: Annotated[int, Meta(ge=0)] | None = None
+    event_id: Text | None = None
+
+
+class CloudEvent(msgspec.Struct, frozen=True):
+    """An event in the structured form of CloudEvents 1.0. Its data, a JSON object, are the event's attributes."""
+
+    specversion: Literal["1.0"]
+    id: Text
+    source: Text
+    type: Annotated[str, Meta(min_length=1)]
+    data: Raw
+    datacontenttype: str = "application/json"
+
+
+class Publication(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Events have been accepted."""
+
+    count: int
+    duplicates: int = 0  # so many of them had been accepted before
+
+
+class NewSubscription(Form, frozen=True):
+    """A subscription. It lives until it is deleted; its events wait to be polled, streamed or attached to."""
+
+    topic: Name
+    condition: Condition
+    qos: Requested = Requested()
+    name: Name | None = None  # subscribing again by the same name goes on where it was; without one, a name is made
+    after: Position | None = None
+    webhook: Annotated[str, Meta(max_length=2048)] | None = None
+
+
+class SubscriptionMade(msgspec.Struct, frozen=True):
+    """A subscription is in force."""
+
+    subscription: str
+    position: Position
+    is_new: bool
+
+
+class PageQuery(Form, frozen=True):
+    """Which page of a list."""
+
+    after: str = ""
+    limit: PageSize = 100
+
+
+class Page(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A page of a list."""
+
+    items: list[dict[str, Any]]
+    next: str | None = None  # the `after` of the next page
+
+
+class PollQuery(Form, frozen=True):
+    """How much to take, and how long to wait for it."""
+
+    after: Position | None = None  # acknowledges up to there
+    limit: PageSize = 100
+    wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
+
+
+class Polled(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Events of a subscription. They come again until they are acknowledged."""
+
+    events: list[Delivery]
+    position: Position  # of the last: the `after` of the next poll
+    notices: list[Notice] = []
+
+
+class StreamQuery(Form, frozen=True):
+    """Where a stream begins, unless a Last-Event-ID says it."""
+
+    after: Position | None = None
+
+
+class StreamHeaders(msgspec.Struct, frozen=True, rename={"last_event_id": "last-event-id"}):
+    """Where a stream goes on: it acknowledges up to there."""
+
+    last_event_id: Position | None = None
+
+
+class Acknowledgement(Form, frozen=True):
+    """All events up to this position have been dealt with."""
+
+    position: Position
+
+
+class TopicSettings(Form, frozen=True):
+    """What a topic is."""
+
+    offered: Offered = Offered()
+    matching: Literal["edge", "spark"] = "edge"
+
+
+class Trial(Form, frozen=True):
+    """A condition to try on sample events."""
+
+    condition: Condition
+    events: Annotated[list[EventAttributes], Meta(max_length=TRIAL_EVENTS_MAX)]
+    topic: Name | None = None  # if given, the right to subscribe to it is checked as well
+
+
+class FailedPart(msgspec.Struct, frozen=True):
+    """A part of a condition that does not hold."""
+
+    part: str
+    position: int  # in the condition, counting characters from 0
+    reason: str
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Whether an event satisfies a condition, and if not, what stands against it."""
+
+    matches: bool
+    why: list[FailedPart]
+
+
+class Verdicts(msgspec.Struct, frozen=True):
+    """One verdict for each event."""
+
+    verdicts: list[Verdict]

@@ -1,0 +1,61 @@
+"""The door of the service: HTTP, server-sent events and WebSockets, as one ASGI application over a broker's host.
+
+It proves who asks, keeps bounds, and turns requests into frames and frames into answers. Everything else, rights
+included, is the broker's, and the same for every way in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from fieldfare.runtime import openapi, websocket
+from fieldfare.runtime.guard import Guard
+from fieldfare.runtime.ports import Authenticator, Broker, Gateway, GatewayOptions
+from fieldfare.runtime.problems import ProblemError
+from fieldfare.runtime.requests import Endpoint, answer
+from fieldfare.runtime.routes import ENDPOINTS, WEBSOCKET_PATH
+
+__all__ = ["GatewayOptions", "application"]
+
+
+def application(host: Broker, authenticator: Authenticator, options: GatewayOptions) -> Starlette:
+    """The application that serves a host's broker."""
+    gateway = Gateway(host, authenticator, options)
+
+    async def connect(socket: WebSocket) -> None:
+        await websocket.serve(socket, gateway)
+
+    routes: list[BaseRoute] = [WebSocketRoute(WEBSOCKET_PATH, connect)]
+    paths: dict[str, dict[str, Endpoint]] = {}
+    for endpoint in openapi.described(ENDPOINTS):
+        paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
+    routes += [Route(path, _serve(by_method, gateway), methods=list(by_method)) for path, by_method in paths.items()]
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(Guard, options=options)],
+        exception_handlers={HTTPException: _unroutable},
+    )
+
+
+def _serve(by_method: Mapping[str, Endpoint], gateway: Gateway) -> Callable[[Request], Awaitable[Response]]:
+    async def serve(request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        return await answer(request, by_method[method], gateway)
+
+    return serve
+
+
+async def _unroutable(_: Request, error: Exception) -> Response:
+    """A path that is not there, or not with this method."""
+    assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for nothing else
+    if error.status_code == 405:
+        return ProblemError(405, "method", "this path has other methods", error.headers).response()
+    return ProblemError(404, "unknown", "there is no such path; /openapi.json has those there are").response()

@@ -1,0 +1,88 @@
+"""What a service has done, in Prometheus' text format.
+
+Nothing is counted here: the broker and its log count for themselves, and are asked when somebody looks. Subscriptions
+may be many and their ids are their owners', so that only the busiest have numbers of their own.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from fieldfare.routing.statistics import Statistics, SubscriptionCounts
+from fieldfare.store.journal import Journal
+
+_COUNTERS = {
+    "published": "Events accepted from publishers",
+    "repeated": "Events that had been accepted before, and were sent again",
+    "matched": "Pairs of an event and a subscription that it satisfies",
+    "delivered": "Events sent to subscribers",
+    "acknowledged": "Events that subscribers acknowledged",
+    "dropped": "Events that were not delivered, as their subscription allows",
+    "dead_letters": "Events that a webhook did not take",
+}
+_GAUGES = {
+    "connections": "Clients that are connected",
+    "topics": "Topics",
+    "subscriptions": "Subscriptions in force",
+}
+_LABELS = ("tenant", "topic", "subscription")
+
+
+class Metrics(Collector):
+    """The numbers of one service."""
+
+    def __init__(self, statistics: Callable[[], Statistics], journal: Journal, subscriptions_max: int) -> None:
+        self._statistics = statistics
+        self._journal = journal
+        self._subscriptions_max = subscriptions_max
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def render(self) -> str:
+        """All of them as they are now."""
+        return generate_latest(self._registry).decode()
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing yet: while a service starts there is nobody to ask."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """As the library asks for it."""
+        now = self._statistics()
+        for name, text in _COUNTERS.items():
+            yield CounterMetricFamily(f"fieldfare_{name}", text, value=getattr(now, name))
+        for name, text in _GAUGES.items():
+            yield GaugeMetricFamily(f"fieldfare_{name}", text, value=getattr(now, name))
+        refused = CounterMetricFamily("fieldfare_refused", "Requests refused", labels=["code"])
+        for code, count in now.refused.items():
+            refused.add_metric([code], count)
+        yield refused
+        calls = CounterMetricFamily("fieldfare_webhook_calls", "Calls of webhooks", labels=["outcome"])
+        calls.add_metric(["taken"], now.calls - now.calls_failed)
+        calls.add_metric(["failed"], now.calls_failed)
+        yield calls
+        yield from self._log()
+        yield from _busiest(now.per_subscription, self._subscriptions_max)
+
+    def _log(self) -> Iterator[Metric]:
+        journal = self._journal
+        yield GaugeMetricFamily("fieldfare_log_bytes", "Size of the log on disk", value=journal.size_bytes)
+        for end, position in (("first", journal.first_position), ("last", journal.last_position)):
+            yield GaugeMetricFamily(f"fieldfare_log_{end}_position", f"Of the {end} event in the log", value=position)
+
+
+def _busiest(counts: Iterable[SubscriptionCounts], count_max: int) -> Iterator[Metric]:
+    accepted = CounterMetricFamily("fieldfare_subscription_accepted", "Events that satisfied it", labels=_LABELS)
+    rejected = CounterMetricFamily("fieldfare_subscription_rejected", "Events that did not", labels=_LABELS)
+    waiting = GaugeMetricFamily("fieldfare_subscription_waiting", "Events in memory for it", labels=_LABELS)
+    for each in heapq.nlargest(count_max, counts, key=lambda each: (each.accepted, each.waiting)):
+        names = [each.tenant, each.topic, each.subscription]
+        accepted.add_metric(names, each.accepted)
+        rejected.add_metric(names, each.rejected)
+        waiting.add_metric(names, each.waiting)
+    yield from (accepted, rejected, waiting)

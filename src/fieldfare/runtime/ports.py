@@ -1,0 +1,67 @@
+"""What the gateway stands between: a broker that serves frames, and somebody who knows the tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fieldfare.messages import FRAME_BYTES_MAX, ClientFrame, EdgeFrame, Identity
+
+
+class Connection(Protocol):
+    """A client of the broker, as the broker's host sees it."""
+
+    def send(self, frame: ClientFrame, /) -> None:
+        """Hand a frame of the client's to the broker."""
+        ...
+
+    def close(self) -> None:
+        """The client is gone. Nothing more is sent to it."""
+        ...
+
+
+class Broker(Protocol):
+    """The host of an edge, where connections begin."""
+
+    def connect(
+        self, identity: Identity, on_frames: Callable[[list[EdgeFrame]], None], on_close: Callable[[str], None], /
+    ) -> Connection:
+        """A new connection: `on_frames` takes what one step of the broker has for it, `on_close` why it was ended."""
+        ...
+
+
+class Authenticator(Protocol):
+    """Who is behind a token."""
+
+    def identify(self, token: str | None, client_host: str, /) -> Identity:
+        """Whose token it is; an UnauthenticatedError if nobody's."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayOptions:
+    """The limits of the gateway, and what it tells of the rest of the service."""
+
+    metrics: Callable[[], str] = str  # in the text format of Prometheus
+    why_not_ready: Callable[[], str | None] = field(default=lambda: None)
+    is_development: bool = False  # reached by the names of this machine only, since no token protects it
+    origins: frozenset[str] = frozenset()  # web pages that may connect
+    connections_max: int = 10_000  # requests, streams and WebSockets under way
+    head_bytes_max: int = 32 * 1024
+    body_bytes_max: int = FRAME_BYTES_MAX
+    read_seconds: float = 30.0  # for a whole body
+    answer_seconds: float = 30.0  # for an answer of the broker
+    stall_seconds: float = 60.0  # a client that takes nothing for so long is given up
+    waiting_bytes_max: int = 16 * 1024 * 1024  # for one client that reads too slowly
+    heartbeat_seconds: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """Everything that a request handler needs."""
+
+    broker: Broker
+    authenticator: Authenticator
+    options: GatewayOptions
+    streams: dict[tuple[str, str], Connection] = field(default_factory=dict)  # open ones, by tenant and subscription

@@ -1,0 +1,85 @@
+"""The table of everything that can be asked over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fieldfare.runtime import endpoints
+from fieldfare.runtime.cloudevents import BATCH, JSON, STRUCTURED
+from fieldfare.runtime.forms import (
+    Acknowledgement,
+    CloudEvent,
+    EventAttributes,
+    NewSubscription,
+    Page,
+    PageQuery,
+    Polled,
+    PollQuery,
+    Publication,
+    PublishHeaders,
+    PublishQuery,
+    StreamHeaders,
+    StreamQuery,
+    SubscriptionMade,
+    TopicSettings,
+    Trial,
+    Verdicts,
+)
+from fieldfare.runtime.requests import Endpoint
+
+WEBSOCKET_PATH = "/v1/ws"
+_EVENT_BODIES: Mapping[str, Any] = {
+    JSON: EventAttributes | list[EventAttributes],
+    STRUCTURED: CloudEvent,
+    BATCH: list[CloudEvent],
+}
+_ONE = "/v1/subscriptions/{subscription}"
+
+ENDPOINTS = (
+    Endpoint(
+        "POST", "/v1/topics/{topic}/events", "Publish an event, or a batch of them", endpoints.publish,
+        {200: Publication}, _EVENT_BODIES, PublishQuery, PublishHeaders, refusals=(403, 409, 429, 507),
+    ),
+    Endpoint("GET", "/v1/topics", "List the topics", endpoints.topics, {200: Page}, query=PageQuery),
+    Endpoint(
+        "PUT", "/v1/topics/{topic}", "Create a topic, or change what it offers", endpoints.declare,
+        {200: TopicSettings}, {JSON: TopicSettings}, refusals=(403, 409, 429, 507),
+    ),
+    Endpoint(
+        "POST", "/v1/subscriptions", "Subscribe", endpoints.subscribe,
+        {201: SubscriptionMade, 200: SubscriptionMade}, {JSON: NewSubscription}, refusals=(403, 409, 422, 429, 507),
+    ),
+    Endpoint(
+        "GET", "/v1/subscriptions", "List the subscriptions", endpoints.subscriptions, {200: Page}, query=PageQuery
+    ),
+    Endpoint(
+        "POST", "/v1/subscriptions/test", "Try a condition on sample events, and see why not", endpoints.test,
+        {200: Verdicts}, {JSON: Trial}, refusals=(403, 422),
+    ),
+    Endpoint("GET", _ONE, "Show a subscription", endpoints.subscription, {200: dict[str, Any]}, refusals=(404,)),
+    Endpoint("DELETE", _ONE, "Unsubscribe", endpoints.unsubscribe, {204: None}, refusals=(403, 404, 507)),
+    Endpoint(
+        "GET", f"{_ONE}/events", "Poll: take events, or wait for some", endpoints.take,
+        {200: Polled}, query=PollQuery, refusals=(403, 404),
+    ),
+    Endpoint(
+        "POST", f"{_ONE}/ack", "Acknowledge all events up to a position", endpoints.acknowledge,
+        {204: None}, {JSON: Acknowledgement}, refusals=(404, 409),
+    ),
+    Endpoint(
+        "GET", f"{_ONE}/stream", "Server-sent events: each a Delivery with its position as id", endpoints.stream,
+        {200: "text/event-stream"}, query=StreamQuery, headers=StreamHeaders, refusals=(403, 404),
+    ),
+    Endpoint(
+        "GET", f"{_ONE}/dead-letters", "List what a webhook did not take", endpoints.dead_letters,
+        {200: Page}, query=PageQuery, refusals=(403, 404),
+    ),
+    Endpoint(
+        "GET", WEBSOCKET_PATH, "A WebSocket: lines of frames, with the subprotocol fieldfare.v1", endpoints.websocket,
+        {101: None}, refusals=(426,),
+    ),
+    Endpoint("GET", "/healthz", "Whether the process is alive", endpoints.health, {200: dict[str, str]}, is_open=True),
+    Endpoint("GET", "/readyz", "Whether it can serve", endpoints.readiness, {200: dict[str, str]}, is_open=True),
+    Endpoint("GET", "/metrics", "Metrics for Prometheus", endpoints.metrics, {200: "text/plain"}, refusals=(403,)),
+)  # fmt: skip

@@ -1,0 +1,127 @@
+"""Taking events over HTTP: a poll is a short attachment to a subscription, a stream of server-sent events a long one.
+
+Both show positions. What was sent stays unacknowledged until the client names a position: the `after` of its next
+poll, the Last-Event-ID of its next stream, or an acknowledgement of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+from msgspec import Raw
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from fieldfare.messages import Ack, Attach, Deliver, Delivery, EdgeFrame, Notice, Position, Subscribed
+from fieldfare.runtime.exchange import REF, Exchange
+from fieldfare.runtime.forms import Polled, PollQuery
+from fieldfare.runtime.mailbox import first_of
+from fieldfare.runtime.ports import GatewayOptions
+from fieldfare.runtime.problems import ProblemError
+
+STREAM_WINDOW = 256
+_READING_SECONDS = 0.2  # a poll that does not wait gives the broker so long to read its log
+_RETRY = b"retry: 1000\n\n"
+_HEARTBEAT = b":\n\n"
+_delivery = msgspec.json.Decoder(Delivery)
+
+
+async def poll(exchange: Exchange, subscription: str, query: PollQuery) -> Polled:
+    """What there is for a subscription, as soon as there is something."""
+    attach = Attach(REF, subscription, query.after, query.limit)
+    subscribed, frames = await exchange.ask(attach, Subscribed)
+    try:
+        async with asyncio.timeout(max(query.wait_seconds, _READING_SECONDS)):
+            while not frames:
+                frames = await exchange.take()
+    except TimeoutError:
+        frames = []
+    events = [_delivery.decode(raw) for raw in _events(frames)]
+    position = events[-1].position if events else subscribed.position
+    return Polled(events, position, [frame for frame in frames if isinstance(frame, Notice)])
+
+
+def _events(frames: Iterable[EdgeFrame]) -> Iterator[Raw]:
+    return (event for frame in frames if isinstance(frame, Deliver) for event in frame.events)
+
+
+class EventStream(Response):
+    """A subscription's events as they come, until one of the two ends goes away; then it says so."""
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        subscription: str,
+        frames: list[EdgeFrame],
+        options: GatewayOptions,
+        ended: Callable[[], None],
+    ) -> None:
+        super().__init__()
+        self._exchange = exchange
+        self._subscription = subscription
+        self._frames = frames  # that came with the answer to the attachment
+        self._options = options
+        self._ended = ended
+        del self.headers["content-length"]
+        self.headers["X-Accel-Buffering"] = "no"  # some proxies would collect events before they pass them on
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002, D102 - as in ASGI
+        try:
+            await first_of(self._send_all(send), _gone(receive))
+        finally:
+            self._ended()
+
+    async def _send_all(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await self._send(send, _RETRY)
+        frames, is_open = self._frames, True
+        while is_open:
+            if frames:
+                await self._send(send, b"".join(map(_lines, frames)))
+                self._free(frames)
+            is_open = not any(isinstance(frame, Notice) and frame.kind == "detached" for frame in frames)
+            frames = await self._next(send) if is_open else []
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _next(self, send: Send) -> list[EdgeFrame]:
+        """What came next, with heartbeats until then; a connection that the broker ended looks like one last notice."""
+        while True:
+            try:
+                async with asyncio.timeout(self._options.heartbeat_seconds):
+                    return await self._exchange.take()
+            except TimeoutError:
+                await self._send(send, _HEARTBEAT)
+            except ProblemError as error:
+                return [Notice(self._subscription, "detached", str(error))]
+
+    async def _send(self, send: Send, chunk: bytes) -> None:
+        async with asyncio.timeout(self._options.stall_seconds):
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    def _free(self, frames: Iterable[EdgeFrame]) -> None:
+        """The bytes have left: let more through, but keep the events for the next stream."""
+        *_, last = [None, *_events(frames)]
+        if last is not None:
+            self._exchange.send(Ack(self._subscription, _delivery.decode(last).position, is_final=False))
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _lines(frame: EdgeFrame) -> bytes:
+    """A frame as server-sent events."""
+    if isinstance(frame, Deliver):
+        return b"".join(_event(raw, _delivery.decode(raw).position) for raw in frame.events)
+    return b"event: notice\ndata: %b\n\n" % msgspec.json.encode(frame) if isinstance(frame, Notice) else b""
+
+
+def _event(raw: Raw, position: Position) -> bytes:
+    # A line break may stand between the tokens of JSON, but would end a line of the stream.
+    data = bytes(raw).replace(b"\r", b" ").replace(b"\n", b" ")
+    return b"id: %d\ndata: %b\n\n" % (position, data)

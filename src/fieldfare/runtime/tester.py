@@ -1,0 +1,164 @@
+"""Tries a condition on sample events, with the engine that serves live ones, and says what stands against a match.
+
+The parts of a condition that AND joins are conditions themselves, so an index of them tells which an event satisfies:
+it satisfies the whole exactly when it satisfies every part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlglot import Token, TokenType
+
+from fieldfare.errors import ConditionError, EventError
+from fieldfare.files.events import attributes_of
+from fieldfare.files.lines import RowError
+from fieldfare.language import Limits, compile_many
+from fieldfare.language import compile as compile_condition
+from fieldfare.language.tokens import tokens_of
+from fieldfare.matching.index import Index
+from fieldfare.model import Arithmetic, Attribute, Condition, Expression, Interval, Like, Range, Section, section_start
+from fieldfare.runtime.forms import FailedPart, Verdict
+from fieldfare.runtime.problems import ProblemError, invalid
+
+_NOUNS = {
+    Section.NULL: "missing",
+    Section.NAN: "NaN",
+    Section.BOOLEAN: "a boolean",
+    Section.NUMBER: "a number",
+    Section.STRING: "a string",
+    Section.TIME: "a date or timestamp",
+}
+_SHOWN_CHARACTERS = 80
+
+
+def try_condition(condition: str, events: Sequence[dict[str, Any]]) -> list[Verdict]:
+    """For each event, whether it satisfies the condition, and if not, which parts it does not and why."""
+    try:
+        whole = compile_condition(condition)
+    except ConditionError as error:
+        raise ProblemError(422, "condition", error.reason, position=error.position) from error
+    spans = parts_of(condition)
+    if compile_many([condition[start:end] for start, end in spans]).errors:  # a part alone can be over a limit
+        spans = [(0, len(condition))]
+    parts = [compile_condition(condition[start:end]) if len(spans) > 1 else whole for start, end in spans]
+    index = Index({number: part.text for number, part in enumerate(parts)})
+    verdicts = []
+    for number, event in enumerate(events):
+        try:
+            attributes = attributes_of(event)
+            held = index.match(attributes)
+        except (EventError, RowError) as error:
+            raise invalid(f"event {number}: {error}") from error
+        why = [
+            FailedPart(part.text, start, _reason(part, attributes))
+            for place, (part, (start, _)) in enumerate(zip(parts, spans, strict=True))
+            if place not in held
+        ]
+        verdicts.append(Verdict(not why, why))
+    return verdicts
+
+
+def parts_of(condition: str) -> list[tuple[int, int]]:
+    """Where the parts that AND joins begin and end in the text of a sound condition."""
+    tokens = tokens_of(condition, Limits())
+    while _is_enclosed(tokens):
+        tokens = tokens[1:-1]
+    groups: list[list[Token]] = [[]]
+    depth = betweens = 0
+    for token in tokens:
+        depth += _level(token)
+        word = condition[token.start : token.end + 1].upper() if depth == 0 else ""
+        if word == "OR":
+            return [(tokens[0].start, tokens[-1].end + 1)]
+        if word == "AND" and betweens == 0:
+            groups.append([])
+        else:
+            betweens += (word == "BETWEEN") - (word == "AND")
+            groups[-1].append(token)
+    return [(group[0].start, group[-1].end + 1) for group in groups]
+
+
+def _level(token: Token) -> int:
+    return (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+
+
+def _is_enclosed(tokens: Sequence[Token]) -> bool:
+    """Whether one pair of parentheses is around everything."""
+    depth = 0
+    for token in tokens[:-1]:
+        depth += _level(token)
+        if depth == 0:
+            return False
+    return len(tokens) > 2
+
+
+def _reason(part: Condition, attributes: Mapping[str, Any]) -> str:
+    """Why a part does not hold: what its attributes are."""
+    reasons = [_standing(part, name, attributes.get(name)) for name in sorted(_names(part))]
+    return "; ".join(reasons) or "no event satisfies it"
+
+
+def _standing(part: Condition, name: str, value: object) -> str:
+    wanted = {section for box in part.boxes if name in box.intervals for section in _sections(box.intervals[name])}
+    given = _section_of(value)
+    if given is Section.NULL:
+        return f"{name} is missing"
+    if given is None or not wanted or given in wanted:
+        return f"{name} is {_shown(value)}"
+    if wanted == {Section.NULL}:
+        return f"{name} is {_shown(value)}, not missing"
+    kinds = " or ".join(_NOUNS[section] for section in sorted(wanted - {Section.NULL}))
+    return f"{name} is {_NOUNS[given]}, {_shown(value)}, and is compared with {kinds}"
+
+
+def _sections(interval: Interval) -> Iterator[Section]:
+    """The types of value that lie in an interval."""
+    last = interval.high[0] if interval.high != section_start(interval.high[0]) else interval.high[0] - 1
+    return (Section(number) for number in range(interval.low[0], last + 1))
+
+
+def _section_of(value: object) -> Section | None:
+    match value:
+        case None:
+            return Section.NULL
+        case bool():
+            return Section.BOOLEAN
+        case int() | float():
+            return Section.NUMBER
+        case str():
+            return Section.STRING
+        case _:
+            return None  # a range
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Range):
+        return f"a range from {_shown(value.low)} to {_shown(value.high)}"
+    text = (
+        {None: "open", True: "true", False: "false"}[value] if value is None or isinstance(value, bool) else str(value)
+    )
+    text = f"'{text}'" if isinstance(value, str) else text
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
+
+def _names(part: Condition) -> set[str]:
+    """The attributes that a part asks about."""
+    names: set[str] = set()
+    for box in part.boxes:
+        names |= box.intervals.keys()
+        for test in box.tests:
+            if isinstance(test, Like):
+                names.add(test.attribute)
+            else:
+                names |= {*_names_in(test.left), *_names_in(test.right)}
+    return names
+
+
+def _names_in(expression: Expression) -> Iterator[str]:
+    if isinstance(expression, Attribute):
+        yield expression.name
+    elif isinstance(expression, Arithmetic):
+        yield from _names_in(expression.left)
+        yield from _names_in(expression.right)

@@ -1,0 +1,138 @@
+"""Whether a history keeps the promises: safety, that nothing wrong was delivered, and liveness, that nothing is missing.
+
+Safety holds at every moment: what a subscriber gets of one publisher is a part, in order, of what that publisher
+published and nobody refused, and every event in it satisfies the condition. Liveness is asked when faults have ended
+and all is quiet: every request is answered, and every event that was accepted, and published after the subscription
+was confirmed, has come. Events are told apart by what is in them, so publish different ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from fieldfare.errors import BrokenPromiseError
+from fieldfare.files.events import attributes_of
+from fieldfare.files.lines import json_values
+from fieldfare.matching import oracle
+from fieldfare.messages import Delivery, Subscribe
+from fieldfare.simulation.history import History, Publication, Reception
+
+
+@dataclass(frozen=True, eq=False)
+class _Received:
+    """What one subscriber got of one subscription; of a durable one there may be several, one after the other."""
+
+    subscriber: str
+    request: Subscribe
+    events: Sequence[Delivery]
+
+
+def check_safety(history: History) -> None:
+    """Raise what is wrong with what was delivered so far."""
+    published: dict[tuple[str, str], list[tuple[bytes, str]]] = {}
+    for publication in history.publications:
+        events = published.setdefault((publication.topic, publication.publisher), [])
+        events += [(event, publication.outcome) for event in publication.events]
+    for received in _all_received(history):
+        _check_conditions(received)
+        _check_order(received, published)
+
+
+def _all_received(history: History) -> Iterator[_Received]:
+    for reception, request in _requests(history).items():
+        if request.webhook is None:
+            yield _Received(reception.client, request, reception.events)
+        else:
+            taken = history.called.get(request.webhook, ())
+            # A webhook is called again when its answer was lost; what it has seen, it passes over by position.
+            yield _Received(request.webhook, request, list({each.position: each for each in taken}.values()))
+
+
+def _check_conditions(received: _Received) -> None:
+    condition = received.request.condition
+    for delivery in received.events:
+        event = bytes(delivery.event)
+        if not _holds(condition, event):
+            raise BrokenPromiseError("unexpected", received.subscriber, f"{event!r} does not satisfy {condition!r}")
+
+
+def _check_order(received: _Received, published: dict[tuple[str, str], list[tuple[bytes, str]]]) -> None:
+    """Each publisher's events are a part of what it published, in order."""
+    places_used: dict[str, list[int]] = {}
+    for delivery in received.events:
+        publisher, event = delivery.publisher or "", bytes(delivery.event)
+        events = published.get((received.request.topic, publisher), [])
+        places = [place for place, (each, outcome) in enumerate(events) if each == event and outcome != "refused"]
+        used = places_used.setdefault(publisher, [])
+        last = used[-1] if used else -1
+        place = next((place for place in places if place > last), None)
+        if place is None:
+            kind = "unexpected" if not places else "duplicated" if set(places) <= set(used) else "reordered"
+            detail = f"{event!r} of {publisher!r} at {delivery.position}"
+            raise BrokenPromiseError(kind, received.subscriber, detail)
+        used.append(place)
+
+
+def check_liveness(history: History) -> None:
+    """Raise what is missing. Best effort, and what keeps the last events only, promise no events here."""
+    for publication in history.publications:
+        if publication.outcome == "waiting":
+            raise BrokenPromiseError("unanswered", publication.publisher, f"the publication of {publication.events!r}")
+    for reception in history.receptions:
+        if reception.confirmed_at is None and reception.ended_at is None:
+            raise BrokenPromiseError("unanswered", reception.client, f"the request {reception.request!r}")
+    durable: dict[str, list[Reception]] = {}
+    requests = _requests(history)
+    for reception, request in requests.items():
+        if request.name is not None:
+            durable.setdefault(request.name, []).append(reception)
+        else:
+            _check_complete([reception], request, history)
+    for lives in durable.values():
+        _check_complete(lives, requests[lives[0]], history)
+
+
+def _check_complete(lives: Sequence[Reception], request: Subscribe, history: History) -> None:
+    """One subscription got all, in its subscribers' lives together."""
+    begun = min((life.confirmed_at for life in lives if life.confirmed_at is not None), default=None)
+    is_promised = request.qos.reliability == "reliable" and request.qos.keep_last is None
+    if begun is None or lives[-1].ended_at is not None or not is_promised:
+        return
+    deliveries = [delivery for life in lives for delivery in life.events]
+    deliveries += history.called.get(request.webhook or "", ())
+    got = {(delivery.publisher, bytes(delivery.event)) for delivery in deliveries}
+    for publication, event in _accepted(history.publications, request.topic):
+        is_due = publication.published_at > begun and _holds(request.condition, event)
+        if is_due and (publication.publisher, event) not in got:
+            name = request.name or lives[0].subscription
+            detail = f"{event!r} of {publication.publisher!r} for subscription {name!r}"
+            raise BrokenPromiseError("lost", lives[0].client, detail)
+
+
+def _accepted(publications: Iterable[Publication], topic: str) -> Iterator[tuple[Publication, bytes]]:
+    for publication in publications:
+        if publication.topic == topic and publication.outcome == "accepted":
+            for event in publication.events:
+                yield publication, event
+
+
+def _requests(history: History) -> dict[Reception, Subscribe]:
+    """Each reception with what was subscribed; who attached gets what somebody subscribed by that name."""
+    named = {
+        reception.request.name: reception.request
+        for reception in history.receptions
+        if isinstance(reception.request, Subscribe)
+    }
+    found: dict[Reception, Subscribe] = {}
+    for reception in history.receptions:
+        request = reception.request
+        if isinstance(request, Subscribe):
+            found[reception] = request
+        elif request.subscription in named:
+            found[reception] = named[request.subscription]
+    return found
+
+
+def _holds(condition: str, event: bytes) -> bool:
+    return oracle.holds(condition, attributes_of(json_values(event)))

@@ -1,0 +1,144 @@
+"""Plans of faults, drawn from a seed: data that can be printed, changed and tried again.
+
+Every fault has an end, at which all is as before; so after the last one a world comes to rest.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from fieldfare.simulation.disk import FLUSH_SECONDS
+from fieldfare.simulation.host import SimulatedHost
+from fieldfare.simulation.world import World
+
+Kind: TypeAlias = Literal["reset", "partition", "crash", "full", "slow", "lossy", "pipeline"]
+KINDS_OF_EDGE: tuple[Kind, ...] = ("partition", "crash", "full", "slow", "pipeline")
+KINDS_OF_CLIENT: tuple[Kind, ...] = ("reset", "partition", "crash", "lossy")
+CLOCK_JUMP_SECONDS_MAX = 30.0  # how far a machine's clock may be off after it crashed
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that goes wrong with a machine, after so many seconds and for so many seconds."""
+
+    after_seconds: float
+    kind: Kind
+    machine: str
+    seconds: float
+    clock_ahead_seconds: float = 0.0  # of a machine that comes back after a crash
+
+
+def plan(rng: random.Random, world: World, seconds: float, count: int) -> list[Fault]:
+    """Random faults for the machines of a world, all of which have ended after some seconds."""
+    faults = []
+    for _ in range(count):
+        name = rng.choice(list(world.machines))
+        is_edge = isinstance(world.machines[name], SimulatedHost)
+        kind = rng.choice(KINDS_OF_EDGE if is_edge else KINDS_OF_CLIENT)
+        after, end = sorted(rng.uniform(0, seconds) for _ in range(2))
+        ahead = rng.uniform(-CLOCK_JUMP_SECONDS_MAX, CLOCK_JUMP_SECONDS_MAX) if rng.random() < 0.3 else 0.0
+        faults.append(Fault(after, kind, name, min(end - after, rng.expovariate(1.0)), ahead))
+    return sorted(faults, key=lambda fault: fault.after_seconds)
+
+
+def inject(world: World, faults: Iterable[Fault]) -> None:
+    """Let these faults happen from now on. Those of one kind at one machine end with the first that ends."""
+    for fault in faults:
+        world.clock.after(fault.after_seconds, lambda fault=fault: _begin(world, fault))  # type: ignore[misc]
+
+
+def _begin(world: World, fault: Fault) -> None:
+    end = _INJECTIONS[fault.kind](world, fault)
+    world.clock.after(fault.seconds, end)
+
+
+def _nothing() -> None:
+    """What has no duration needs no end."""
+
+
+def _reset(world: World, fault: Fault) -> Callable[[], None]:
+    for stream in world.network.streams(fault.machine):
+        stream.reset("reset")
+    return _nothing
+
+
+def _partition(world: World, fault: Fault) -> Callable[[], None]:
+    others = {name for name in world.machines if name != fault.machine}
+    partition = world.partition({fault.machine}, others)
+    return lambda: world.heal(partition)
+
+
+def _crash(world: World, fault: Fault) -> Callable[[], None]:
+    machine = world.machines[fault.machine]
+    if not machine.is_up:
+        return _nothing
+    world.crash(machine)
+    if isinstance(machine, SimulatedHost):
+        machine.clock_ahead_seconds = fault.clock_ahead_seconds
+    return lambda: world.restart(machine)
+
+
+def _full(world: World, fault: Fault) -> Callable[[], None]:
+    host = _host(world, fault)
+    host.log.failure = "the disk is full"
+
+    def end() -> None:
+        host.log.failure = None
+
+    return end
+
+
+def _slow(world: World, fault: Fault) -> Callable[[], None]:
+    log = _host(world, fault).log
+    log.flush_seconds = 0.3
+
+    def end() -> None:
+        log.flush_seconds = FLUSH_SECONDS
+
+    return end
+
+
+def _lossy(world: World, fault: Fault) -> Callable[[], None]:
+    """The way to everyone loses packets, and takes long."""
+    network = world.network
+    others = [name for name in world.machines if name != fault.machine]
+    for name in others:
+        link = network.link(fault.machine, name)
+        network.set_link(fault.machine, name, replace(link, loss=0.3, jitter_seconds=0.2))
+
+    def end() -> None:
+        for name in others:
+            network.reset_link(fault.machine, name)
+
+    return end
+
+
+def _pipeline(world: World, fault: Fault) -> Callable[[], None]:
+    pipeline = world.pipelines[fault.machine]
+    pipeline.failure = "the pipeline's log is full"
+
+    def end() -> None:
+        pipeline.failure = None
+
+    return end
+
+
+def _host(world: World, fault: Fault) -> SimulatedHost:
+    host = world.machines[fault.machine]
+    if not isinstance(host, SimulatedHost):
+        raise TypeError(f"{fault.machine!r} has no disk: {fault.kind!r} is a fault of edges")
+    return host
+
+
+_INJECTIONS: dict[Kind, Callable[[World, Fault], Callable[[], None]]] = {
+    "reset": _reset,
+    "partition": _partition,
+    "crash": _crash,
+    "full": _full,
+    "slow": _slow,
+    "lossy": _lossy,
+    "pipeline": _pipeline,
+}

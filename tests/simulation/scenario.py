@@ -1,0 +1,136 @@
+"""A random world in which much goes wrong, from a seed: who is there, what they do, and which faults come."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from fieldfare.messages import Delivery
+from fieldfare.qos import Offered, Requested
+from fieldfare.routing.options import EdgeOptions
+from fieldfare.simulation import Failure, Hang, World, faults
+from fieldfare.simulation.checkers import check_safety
+from fieldfare.simulation.client import SimulatedClient
+from fieldfare.simulation.history import Reception
+
+BUSY_SECONDS = 10.0
+QUIET_SECONDS = 60.0  # longer than any patience, wait and backoff
+
+TOPICS = {
+    "kept": Offered(),
+    "volatile": Offered(durability="volatile"),
+    "written": Offered(reliability="best_effort"),
+    "loose": Offered(reliability="best_effort", durability="volatile"),
+}
+CONDITIONS = (
+    "speed >= 0",
+    "speed < 25",
+    "speed BETWEEN 10 AND 60 AND road = 'A1'",
+    "road IN ('A1', 'A2') OR speed > 90",
+    "road IS NULL",
+    "lanes * 20 > speed",
+    "road LIKE 'A%' AND NOT speed < 50",
+    "speed > 1000",
+)
+
+
+class Scenario:
+    """One run. Safety is checked all along, liveness when all is quiet."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = rng = random.Random(f"scenario {seed}")
+        self.world = World(seed)
+        options = EdgeOptions(
+            waiting_max=rng.choice((2, 8, 1024)),
+            frame_bytes_max=rng.choice((200, 512 * 1024)),
+            webhook_attempts_max=1_000_000,  # so that no event becomes a dead letter, and all must come
+            webhook_backoff_seconds_max=5.0,
+        )
+        self.edge = self.world.edge("edge", options)
+        self.edge.checkpoint_records = rng.choice((1, 5, 30, 1000))
+        self.clients = [self.world.client(f"client{number}", self.edge) for number in range(rng.randint(2, 5))]
+        for client in self.clients:
+            client.take_seconds = rng.choice((0.0, 0.0, 0.05, 0.5))
+        self.receptions: list[tuple[SimulatedClient, Reception]] = []
+        self.events = self.names = 0
+
+    def run(self) -> None:
+        """All of it."""
+        for topic, offered in TOPICS.items():
+            self.clients[0].declare(topic, offered)
+        self.world.run_for(2.0)
+        for _ in range(self.rng.randint(1, 6)):
+            self.subscribe()
+        self.world.run_for(self.rng.choice((0.0, 1.0)))
+        self.faults = faults.plan(self.rng, self.world, BUSY_SECONDS, self.rng.randint(0, 8))
+        faults.inject(self.world, self.faults)
+        clock = self.world.clock
+        for _ in range(self.rng.randint(1, 60)):
+            clock.after(self.rng.uniform(0, BUSY_SECONDS), self.act)
+        for _ in range(5):
+            self.world.run_for(BUSY_SECONDS / 5)
+            check_safety(self.world.history)
+        self.world.run_for(QUIET_SECONDS)
+        self.world.check()
+
+    def act(self) -> None:
+        """Something that a client does."""
+        what = self.rng.random()
+        if what < 0.8:
+            self.publish()
+        elif what < 0.95:
+            self.subscribe()
+        else:
+            self.unsubscribe()
+
+    def publish(self) -> None:
+        client = self.rng.choice(self.clients)
+        events = [self.event() for _ in range(self.rng.choice((1, 1, 3, 20)))]
+        if client.is_up:
+            client.publish(self.rng.choice(list(TOPICS)), *events)
+
+    def event(self) -> dict[str, object]:
+        self.events += 1
+        event: dict[str, object] = {"number": self.events, "speed": self.rng.randint(0, 100)}
+        if self.rng.random() < 0.8:
+            event["road"] = self.rng.choice(("A1", "A2", "B3"))
+        if self.rng.random() < 0.5:
+            event["lanes"] = self.rng.randint(1, 4)
+        return event
+
+    def subscribe(self) -> None:
+        client = self.rng.choice(self.clients)
+        topic = self.rng.choice(list(TOPICS))
+        options: dict[str, object] = {"qos": self.requested(TOPICS[topic]), "window": self.rng.choice((1, 4, 1024))}
+        if self.rng.random() < 0.5:
+            self.names += 1
+            options["name"] = f"named{self.names}"
+            if self.rng.random() < 0.3:
+                options["webhook"] = f"https://hook{self.names}.example"
+                self.world.webhook(f"https://hook{self.names}.example", self.take)
+        if client.is_up:
+            self.receptions.append((client, client.subscribe(topic, self.rng.choice(CONDITIONS), **options)))
+
+    def requested(self, offered: Offered) -> Requested:
+        reliability = self.rng.choice(("best_effort", offered.reliability))
+        durability = self.rng.choice(("volatile", offered.durability))
+        return Requested(reliability, durability, keep_last=self.rng.choice((None, None, None, 3)))
+
+    def take(self, _: Sequence[Delivery]) -> Failure | Hang | None:
+        """A webhook: moody while much goes wrong, then reliable."""
+        if self.world.clock.now < self.ends_at and self.rng.random() < 0.3:
+            return self.rng.choice((Failure("busy", retry_after_seconds=0.5), Hang(), Failure("error")))
+        return None
+
+    @property
+    def ends_at(self) -> float:
+        """When all is well again."""
+        from fieldfare.simulation.clock import START
+
+        return START + BUSY_SECONDS + 3.0
+
+    def unsubscribe(self) -> None:
+        alive = [(client, each) for client, each in self.receptions if client.is_up and each.ended_at is None]
+        if alive:
+            client, reception = self.rng.choice(alive)
+            client.unsubscribe(reception)

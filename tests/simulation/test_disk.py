@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldfare.messages import CursorsMoved, EventsStored, Record
+from fieldfare.simulation.clock import Clock
+from fieldfare.simulation.disk import RECORDS_PER_FETCH, SimulatedLog
+
+
+class Confirmed:
+    """What a log said about the records it was given."""
+
+    def __init__(self, log: SimulatedLog) -> None:
+        self.stored: list[int] = []
+        self.failed: list[tuple[int, str]] = []
+        log.on_stored = self.stored.append
+        log.on_failure = lambda number, reason: self.failed.append((number, reason))
+
+
+def new_log(seed: int = 0) -> tuple[Clock, SimulatedLog, Confirmed]:
+    clock = Clock()
+    log = SimulatedLog(clock, random.Random(seed))
+    return clock, log, Confirmed(log)
+
+
+def events(position: int, topic: str = "t", count: int = 1) -> EventsStored:
+    return EventsStored(position, "x", topic, at=0.0, expires_at=1.0, deliveries=[b"{}"] * count)
+
+
+def test_what_waits_while_a_flush_is_under_way_shares_the_next_one() -> None:
+    clock, log, confirmed = new_log()
+    for number in range(10):
+        log.append(number, events(number))
+    assert confirmed.stored == []
+    clock.run_for(1.0)
+    assert confirmed.stored == [0, 9]
+    assert log.read() == [events(number) for number in range(10)]
+
+
+@given(st.integers(0, 10_000), st.lists(st.tuples(st.floats(0, 0.004), st.booleans()), max_size=20))
+def test_a_crash_keeps_what_is_confirmed_and_of_the_rest_only_a_beginning(
+    seed: int, appends: list[tuple[float, bool]]
+) -> None:
+    clock, log, confirmed = new_log(seed)
+    durable = -1
+    for number, (pause, is_durable) in enumerate(appends):
+        log.append(number, events(number), is_durable=is_durable)
+        clock.run_for(pause)
+        stored = confirmed.stored[-1] if confirmed.stored else -1
+        durable = max([durable, *(each for each in range(stored + 1) if appends[each][1])])
+    log.crash()
+    records = log.read()
+    assert records == [events(number) for number in range(len(records))]
+    assert len(records) > durable
+    assert log.fetch("r", "x", "t", -1).records == records[:RECORDS_PER_FETCH]
+    clock.run_for(1.0)
+    assert log.read() == records  # what was under way for the old life does nothing in the new one
+
+
+def test_a_crash_may_lose_and_may_keep_what_was_under_way() -> None:
+    kept = set()
+    for seed in range(50):
+        _, log, _ = new_log(seed)
+        for number in range(3):
+            log.append(number, events(number))
+        log.crash()
+        kept.add(len(log.read()))
+    assert kept == {0, 1, 2, 3}
+
+
+def test_a_full_disk_stores_nothing_and_says_so_until_there_is_room() -> None:
+    clock, log, confirmed = new_log()
+    log.failure = "no space left"
+    log.append(0, events(0))
+    log.append(1, events(1))
+    clock.run_for(1.0)
+    assert (confirmed.stored, confirmed.failed) == ([], [(0, "no space left"), (1, "no space left")])
+    log.failure = None
+    log.append(2, events(2))
+    clock.run_for(1.0)
+    assert confirmed.stored == [2]
+    assert log.read() == [events(2)]
+
+
+def test_a_checkpoint_stands_for_all_before_it_but_the_events_stay_readable() -> None:
+    clock, log, _ = new_log()
+    log.append(0, events(0))
+    log.append(1, CursorsMoved("x", {"s": 0}))
+    clock.run_for(1.0)
+    checkpoint: list[Record] = [CursorsMoved("x", {"s": 0, "u": 0})]
+    log.checkpoint(checkpoint)
+    log.append(2, events(1))
+    clock.run_for(1.0)
+    assert log.read() == [*checkpoint, events(1)]
+    assert log.fetch("r", "x", "t", -1).records == [events(0), events(1)]
+
+
+@given(st.lists(st.tuples(st.sampled_from("tu"), st.integers(1, 3)), max_size=80), st.integers(-1, 30))
+def test_fetching_piece_by_piece_gives_every_event_of_the_topic_after_the_position(
+    batches: list[tuple[str, int]], after: int
+) -> None:
+    clock, log, _ = new_log()
+    position = 0
+    for number, (topic, count) in enumerate(batches):
+        log.append(number, events(position, topic, count))
+        position += count
+    clock.run_for(1.0)
+    got: list[Record] = []
+    reached, is_end = after, False
+    while not is_end:
+        piece = log.fetch("r", "x", "t", reached)
+        got += piece.records
+        assert piece.position >= reached
+        reached, is_end = piece.position, piece.is_end
+    expected = [record for record in log.read() if isinstance(record, EventsStored) and record.topic == "t"]
+    assert got == [record for record in expected if record.position + len(record.deliveries) - 1 > after]
+    assert reached == max(after, position - 1)
+
+
+def test_what_retention_took_is_said_to_be_lost() -> None:
+    clock, log, _ = new_log()
+    for number in range(6):
+        log.append(number, events(number))
+    clock.run_for(1.0)
+    log.trim(3)
+    piece = log.fetch("r", "x", "t", -1)
+    assert (piece.records, piece.lost_before) == ([events(4), events(5)], 3)

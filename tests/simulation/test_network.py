@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldfare.simulation.clock import Clock
+from fieldfare.simulation.network import Link, Network
+from fieldfare.simulation.streams import Stream
+
+LINK = Link(latency_seconds=0.01, jitter_seconds=0.02, patience_seconds=2.0)
+
+
+def network(seed: int = 0, link: Link = LINK) -> Network:
+    return Network(Clock(), random.Random(seed), link)
+
+
+class End:
+    """What one end of a stream got."""
+
+    def __init__(self) -> None:
+        self.got: list[bytes] = []
+        self.closed: list[str] = []
+        self.stream: Stream | None = None
+
+    def take(self, stream: Stream) -> None:
+        self.stream = stream
+        stream.on_message = self.got.append
+        stream.on_close = self.closed.append
+
+    def send(self, *messages: bytes) -> None:
+        assert self.stream is not None
+        for message in messages:
+            self.stream.send(message)
+
+
+def connected(net: Network, here: str = "a", there: str = "b") -> tuple[End, End]:
+    ours, theirs = End(), End()
+    net.listen(there, theirs.take)
+    net.connect(here, there, ours.take, ours.closed.append)
+    net.clock.run_for(1.0)
+    assert ours.stream is not None
+    assert theirs.stream is not None
+    return ours, theirs
+
+
+# Datagrams
+
+
+@given(st.integers(0, 1000), st.floats(0, 0.5), st.floats(0, 0.5))
+def test_datagrams_are_lost_and_doubled_but_never_invented(seed: int, loss: float, duplication: float) -> None:
+    net = network(seed, replace(LINK, loss=loss, duplication=duplication))
+    sent = [bytes([number]) for number in range(50)]
+    got: list[tuple[str, bytes]] = []
+    net.receive("b", lambda source, payload: got.append((source, payload)))
+    for payload in sent:
+        net.send("a", "b", payload)
+    net.clock.run_for(1.0)
+    assert all(source == "a" for source, _ in got)
+    assert {payload for _, payload in got} <= set(sent)
+    assert all(got.count(each) <= 2 for each in got)
+    if loss == 0:
+        assert {payload for _, payload in got} == set(sent)
+    if duplication == 0:
+        assert len(got) == len(set(got))
+
+
+def test_datagrams_overtake_each_other_are_lost_and_come_twice() -> None:
+    net = network(7, replace(LINK, loss=0.2, duplication=0.2))
+    got: list[bytes] = []
+    net.receive("b", lambda _, payload: got.append(payload))
+    for number in range(200):
+        net.send("a", "b", bytes([number]))
+    net.clock.run_for(1.0)
+    assert got != sorted(got)
+    assert 100 < len(set(got)) < 200
+    assert len(got) > len(set(got))
+
+
+def test_a_partition_separates_two_groups_only() -> None:
+    net = network()
+    got: list[tuple[str, str]] = []
+    for name in "abc":
+        net.receive(name, lambda source, _, name=name: got.append((source, name)))  # type: ignore[misc]
+    partition = net.partition({"a"}, {"b"})
+    for source, target in [("a", "b"), ("b", "a"), ("a", "c"), ("c", "b")]:
+        net.send(source, target, b"hello")
+    net.clock.run_for(1.0)
+    assert sorted(got) == [("a", "c"), ("c", "b")]
+    net.heal(partition)
+    net.send("a", "b", b"again")
+    net.clock.run_for(1.0)
+    assert ("a", "b") in got
+
+
+# Streams
+
+
+@given(st.integers(0, 1000), st.floats(0, 0.6), st.lists(st.floats(0, 0.05), max_size=20))
+def test_a_stream_brings_everything_in_order_whatever_is_lost(seed: int, loss: float, pauses: list[float]) -> None:
+    net = network(seed, replace(LINK, loss=loss))
+    ours, theirs = connected(net)
+    for number, pause in enumerate(pauses):
+        ours.send(bytes([number]))
+        net.clock.run_for(pause)
+    net.clock.run_for(300.0)
+    assert theirs.got == [bytes([number]) for number in range(len(pauses))]
+    assert ours.closed == theirs.closed == []
+
+
+def test_nobody_listens() -> None:
+    net, failures = network(), list[str]()
+    net.connect("a", "b", lambda _: pytest.fail("connected"), failures.append)
+    net.clock.run_for(1.0)
+    assert failures == ["refused"]
+
+
+def test_connecting_through_a_partition_fails() -> None:
+    net, failures = network(), list[str]()
+    net.listen("b", lambda _: pytest.fail("connected"))
+    net.partition({"a"}, {"b"})
+    net.connect("a", "b", lambda _: pytest.fail("connected"), failures.append)
+    net.clock.run_for(10.0)
+    assert failures == ["no answer"]
+
+
+def test_what_was_sent_before_a_close_arrives_before_it() -> None:
+    net = network()
+    ours, theirs = connected(net)
+    ours.send(b"1", b"2")
+    assert ours.stream is not None
+    ours.stream.close("done")
+    ours.send(b"3")
+    net.clock.run_for(1.0)
+    assert (theirs.got, theirs.closed, ours.closed) == ([b"1", b"2"], ["done"], [])
+    assert net.streams("a") == []
+
+
+def test_a_short_partition_only_delays_a_stream() -> None:
+    net = network()
+    ours, theirs = connected(net)
+    partition = net.partition({"a"}, {"b"})
+    ours.send(b"1", b"2")
+    theirs.send(b"3")
+    net.clock.run_for(0.9)
+    assert theirs.got == []
+    net.heal(partition)
+    ours.send(b"4")
+    net.clock.run_for(1.0)
+    assert (theirs.got, ours.got, ours.closed, theirs.closed) == ([b"1", b"2", b"4"], [b"3"], [], [])
+
+
+def test_a_long_partition_breaks_a_stream_at_both_ends_at_different_times() -> None:
+    net = network()
+    ours, theirs = connected(net)
+    net.partition({"a"}, {"b"})
+    ours.send(b"1")
+    at: dict[str, float] = {}
+    while not (ours.closed and theirs.closed):
+        net.clock.run_for(0.05)
+        for name, end in (("ours", ours), ("theirs", theirs)):
+            if end.closed:
+                at.setdefault(name, net.clock.now)
+    assert at["ours"] != at["theirs"]
+    net.heal()
+    net.clock.run_for(1.0)
+    assert theirs.got == []
+    assert ours.closed == theirs.closed == ["timed out"]
+
+
+def test_an_end_that_still_waits_when_the_partition_heals_learns_that_the_other_gave_up() -> None:
+    net = network()
+    ours, theirs = connected(net)
+    partition = net.partition({"a"}, {"b"})
+    while not (ours.closed or theirs.closed):
+        net.clock.run_for(0.01)
+    assert not (ours.closed and theirs.closed)
+    net.heal(partition)
+    net.clock.run_for(0.1)
+    assert sorted(ours.closed + theirs.closed) == ["reset", "timed out"]
+
+
+def test_a_reset_loses_what_is_under_way() -> None:
+    net = network()
+    ours, theirs = connected(net)
+    ours.send(b"1")
+    net.clock.run_for(1.0)
+    ours.send(b"2")
+    net.streams("b", "a")[0].reset("reset")
+    ours.send(b"3")
+    net.clock.run_for(1.0)
+    assert (theirs.got, ours.closed, theirs.closed) == ([b"1"], ["reset"], ["reset"])
+
+
+def test_a_place_that_crashes_is_not_told_but_the_others_are() -> None:
+    net = network()
+    ours, theirs = connected(net)
+    theirs.send(b"last words")
+    net.crash("b")
+    net.clock.run_for(1.0)
+    assert (ours.got, ours.closed, theirs.closed) == ([], ["the other end crashed"], [])
+    net.connect("a", "b", lambda _: pytest.fail("connected"), ours.closed.append)
+    net.clock.run_for(1.0)
+    assert ours.closed[-1] == "refused"
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    def run(seed: int) -> list[tuple[float, bytes]]:
+        net = network(seed, replace(LINK, loss=0.3, duplication=0.3))
+        got: list[tuple[float, bytes]] = []
+        net.receive("b", lambda _, payload: got.append((net.clock.now, payload)))
+        for number in range(30):
+            net.send("a", "b", bytes([number]))
+        net.clock.run_for(1.0)
+        return got
+
+    assert run(1) == run(1)
+    assert run(1) != run(2)

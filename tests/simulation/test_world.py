@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from fieldfare.errors import BrokenPromiseError
+from fieldfare.messages import Delivery
+from fieldfare.simulation import World
+from fieldfare.simulation.history import Reception
+
+
+def speeds(reception: Reception) -> list[float]:
+    return [msgspec.json.decode(delivery.event)["speed"] for delivery in reception.events]
+
+
+def test_events_reach_those_whose_condition_holds() -> None:
+    world = World(seed=7)
+    edge = world.edge("edge")
+    alice, bob = world.client("alice", edge), world.client("bob", edge)
+    got: list[Delivery] = []
+    slow = alice.subscribe("traffic", "speed < 25", on_event=got.append)
+    world.run_for(1.0)
+    outcome = bob.publish("traffic", {"speed": 10}, {"speed": 50}, {"speed": 20})
+    world.run_for(1.0)
+    assert outcome.outcome == "accepted"
+    assert speeds(slow) == [10, 20]
+    assert got == slow.events
+    world.check()
+
+
+def test_a_crash_of_the_edge_loses_nothing_that_was_accepted() -> None:
+    world = World(seed=1)
+    edge = world.edge()
+    alice, bob = world.client("alice", edge), world.client("bob", edge)
+    all_of_it = alice.subscribe("traffic", "speed >= 0")
+    world.run_for(1.0)
+    for speed in range(100):
+        bob.publish("traffic", {"speed": speed})
+        world.run_for(0.01)
+        if speed % 30 == 15:
+            world.crash(edge)
+            world.run_for(0.5)
+            world.restart(edge)
+    world.run_for(30.0)
+    assert speeds(all_of_it) == list(range(100))
+    world.check()
+
+
+def test_a_partition_only_delays() -> None:
+    world = World(seed=2)
+    edge = world.edge()
+    alice, bob = world.client("alice", edge), world.client("bob", edge)
+    durable = alice.subscribe("traffic", "speed >= 0", name="all")
+    world.run_for(1.0)
+    world.partition({"alice"}, {"edge"})
+    for speed in range(5):
+        bob.publish("traffic", {"speed": speed})
+    world.run_for(20.0)
+    assert speeds(durable) == []
+    world.heal()
+    world.run_for(20.0)
+    assert speeds(durable) == list(range(5))
+    world.check()
+
+
+def test_a_client_that_crashed_goes_on_with_its_durable_subscription() -> None:
+    world = World(seed=3)
+    edge = world.edge()
+    alice, bob = world.client("alice", edge), world.client("bob", edge)
+    alice.subscribe("traffic", "speed >= 0", name="all")
+    world.run_for(1.0)
+    world.crash(alice)
+    bob.publish("traffic", {"speed": 1})
+    world.run_for(1.0)
+    world.restart(alice)
+    world.run_for(5.0)
+    first, second = world.history.receptions
+    assert (speeds(first), speeds(second)) == ([], [1])
+    world.check()
+
+
+def test_what_an_edge_refuses_is_told() -> None:
+    world = World()
+    alice = world.client("alice", world.edge())
+    wrong = alice.subscribe("traffic", "speed <")
+    world.run_for(1.0)
+    assert wrong.error is not None
+    assert wrong.ended_at is not None
+
+
+def test_the_same_seed_replays_the_same_run() -> None:
+    def run(seed: int) -> list[Delivery]:
+        world = World(seed)
+        edge = world.edge()
+        alice, bob = world.client("alice", edge), world.client("bob", edge)
+        reception = alice.subscribe("traffic", "speed >= 0")
+        world.run_for(1.0)
+        for speed in range(20):
+            bob.publish("traffic", {"speed": speed})
+            world.run_for(0.01)
+        world.run_for(5.0)
+        return reception.events
+
+    assert run(5) == run(5)
+    assert run(5) != run(6)
+
+
+@pytest.mark.parametrize(
+    ("tamper", "kind"),
+    [
+        (lambda events: events.pop(1), "lost"),
+        (lambda events: events.insert(3, events[1]), "duplicated"),
+        (lambda events: events.reverse(), "reordered"),
+        (lambda events: events.append(msgspec.structs.replace(events[0], event=msgspec.Raw(b'{"speed":9}'))), "unexpected"),
+        (lambda events: events.append(msgspec.structs.replace(events[0], event=msgspec.Raw(b'{"speed":-1}'))), "unexpected"),
+    ],
+)
+def test_a_history_that_breaks_a_promise_is_found_out(tamper, kind: str) -> None:  # type: ignore[no-untyped-def]
+    world = World()
+    edge = world.edge()
+    alice, bob = world.client("alice", edge), world.client("bob", edge)
+    reception = alice.subscribe("traffic", "speed >= 0")
+    world.run_for(1.0)
+    bob.publish("traffic", *({"speed": speed} for speed in range(5)), {"speed": -1})
+    world.run_for(1.0)
+    world.check()
+    tamper(reception.events)
+    with pytest.raises(BrokenPromiseError) as caught:
+        world.check()
+    assert caught.value.kind == kind
+
+
+def test_a_request_without_an_answer_is_found_out() -> None:
+    world = World()
+    edge = world.edge()
+    alice = world.client("alice", edge)
+    world.crash(edge)
+    alice.publish("traffic", {"speed": 1})
+    world.run_for(60.0)
+    with pytest.raises(BrokenPromiseError) as caught:
+        world.check()
+    assert caught.value.kind == "unanswered"

@@ -1,0 +1,86 @@
+"""A disk that may stop at any moment: it watches a log being written, and shows what each crash would leave.
+
+When a process is killed, all that it wrote is there. When the power fails, only what was flushed is certain: of the
+rest, later bytes may be there without earlier ones, and names may be there or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from fieldfare.store import folder as files
+
+Contents: TypeAlias = dict[str, bytes]
+
+
+class CrashingDisk:
+    """Each state of the folder that a crash may leave, with how much was promised to be in it."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.promised = 0
+        self.states: set[tuple[int, tuple[tuple[str, bytes], ...]]] = set()
+        self._folder = folder
+        self._flushed = {path.name: path.read_bytes() for path in folder.iterdir()}  # what names and files are sure of
+        self._data = dict(self._flushed)  # what is sure of each file, under the name that it has now
+        self._watch(monkeypatch)
+
+    def _watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        write, flush, replace, unlink = files.write, files.flush, Path.replace, Path.unlink
+
+        def written(file: int, data: bytes) -> None:
+            for byte in data:
+                self.crash()
+                write(file, bytes([byte]))
+            self.crash()
+
+        def flushed(file: int, path: Path, *call: Callable[[int], None]) -> None:
+            self.crash()
+            flush(file, path, *call)
+            if path == self._folder:
+                self._flushed = dict(self._data)
+            else:
+                self._data[path.name] = path.read_bytes()
+                if path.name in self._flushed:
+                    self._flushed[path.name] = self._data[path.name]
+            self.crash()
+
+        def replaced(source: Path, target: Path) -> Path:
+            self.crash()
+            self._data[target.name] = self._data.pop(source.name, b"")
+            moved = replace(source, target)
+            self.crash()
+            return moved
+
+        def unlinked(path: Path, missing_ok: bool = False) -> None:
+            self.crash()
+            self._data.pop(path.name, None)
+            unlink(path, missing_ok=missing_ok)
+            self.crash()
+
+        monkeypatch.setattr(files, "write", written)
+        monkeypatch.setattr(files, "flush", flushed)
+        monkeypatch.setattr(Path, "replace", replaced)
+        monkeypatch.setattr(Path, "unlink", unlinked)
+
+    def crash(self) -> None:
+        for state in self._leftovers():
+            self.states.add((self.promised, tuple(sorted(state.items()))))
+
+    def _leftovers(self) -> Iterator[Contents]:
+        now = {path.name: path.read_bytes() for path in self._folder.iterdir()}
+        yield now
+        yield self._flushed
+        sure = {name: self._data.get(name, b"") for name in now}
+        yield sure
+        yield {name: sure[name].ljust(len(data), b"\0") for name, data in now.items()}
+        # The first page that was not flushed is missing, later ones are there.
+        yield {name: _with_hole(data, len(sure[name])) for name, data in now.items()}
+
+
+def _with_hole(data: bytes, sure: int, size: int = 40) -> bytes:
+    hole = min(size, len(data) - sure)
+    return data[:sure] + bytes(max(hole, 0)) + data[sure + size :]
