@@ -302,7 +302,7 @@ class Called(msgspec.Struct, frozen=True):
 
 
 class PipelineMatched(msgspec.Struct, frozen=True):
-    """A batch that the Spark pipeline committed: events of a topic, and for each the subscriptions that it satisfies."""
+    """A batch that the Spark pipeline committed: events of a topic, and for each the subscriptions it satisfies."""
 
     tenant: str
     topic: str
@@ -407,7 +407,7 @@ class HandEvents(msgspec.Struct, frozen=True):
 
 
 class HandSubscription(msgspec.Struct, frozen=True):
-    """Add a subscription to the store that the pipeline reads, or with no condition remove it; answered by HandedOver."""
+    """Add a subscription to the pipeline's store, or with no condition remove it; answered by HandedOver."""
 
     number: int
     tenant: str
@@ -496,7 +496,7 @@ class PublishersMoved(_Record, frozen=True, tag="p"):
 
 
 class Reached(_Record, frozen=True, tag="n"):
-    """The last position that was used; of each (tenant, topic) the last that was matched, and the pipeline's last batch.
+    """The last position that was used; of each (tenant, topic) the last that was stored, and the pipeline's batch.
 
     In checkpoints; in the log, where the events say it, only when positions begin to be used that it does not hold.
     """

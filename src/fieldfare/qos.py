@@ -1,4 +1,4 @@
-"""Quality of service, as in DDS: what a topic offers, what a subscription requests, and whether the one covers the other.
+"""Quality of service, as in DDS: what a topic offers, what a subscription requests, and whether the offer covers it.
 
 A topic's offer is a promise about every publication in it. A subscription that requests more than is promised, and a
 publication that keeps less than is promised, are refused with the reason, rather than served worse than they believe.
@@ -62,12 +62,12 @@ def unmet(offered: Offered, requested: Requested) -> str | None:
         wants, has = getattr(requested, name), getattr(offered, name)
         if _RANK[wants] > _RANK[has]:
             return f"it requests {name} {wants!r}, but the topic offers {has!r}: request {has!r}, or change the topic"
-    if requested.deadline_seconds is not None:
-        if offered.deadline_seconds is not None and offered.deadline_seconds > requested.deadline_seconds:
-            return (
-                f"it requests an event every {requested.deadline_seconds:g} s, but the topic offers one every "
-                f"{offered.deadline_seconds:g} s: request a longer deadline"
-            )
+    wanted_seconds, offered_seconds = requested.deadline_seconds, offered.deadline_seconds
+    if wanted_seconds is not None and offered_seconds is not None and offered_seconds > wanted_seconds:
+        return (
+            f"it requests an event every {wanted_seconds:g} s, but the topic offers one every {offered_seconds:g} s: "
+            f"request {offered_seconds:g} s or more"
+        )
     return None
 
 

@@ -9,11 +9,15 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
+import httpx
 import uvicorn
+import websockets
 
 from fieldfare.errors import UnauthenticatedError
 from fieldfare.messages import (
+    PROTOCOL,
     Append,
     ClientFrame,
     Close,
@@ -35,6 +39,7 @@ from fieldfare.messages import (
 )
 from fieldfare.routing.edge import Edge
 from fieldfare.runtime.gateway import GatewayOptions, application
+from fieldfare.runtime.ports import Broker
 from fieldfare.runtime.sockets import Strangers, server_options
 
 ALL = Identity("acme", {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)})
@@ -49,7 +54,7 @@ class Tokens:
 
     def identify(self, token: str | None, client_host: str) -> Identity:
         assert client_host == "127.0.0.1"
-        if token not in TOKENS:
+        if token is None or token not in TOKENS:
             raise UnauthenticatedError("the token is missing or not known")
         return TOKENS[token]
 
@@ -137,15 +142,14 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    options: GatewayOptions = GatewayOptions(),
-    strangers: Strangers | None = None,  # noqa: B008 - it is frozen
+    options: GatewayOptions | None = None, strangers: Strangers | None = None, broker: Broker | None = None
 ) -> AsyncIterator[Served]:
     host = MemoryHost()
-    config = uvicorn.Config(application(host, Tokens(), options), **server_options(strangers), log_config=None)
-    server = uvicorn.Server(config)
+    app = application(broker or host, Tokens(), options or GatewayOptions())
+    server = uvicorn.Server(uvicorn.Config(app, **server_options(strangers), log_config=None))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         task = asyncio.create_task(server.serve([listener]))
-        while not server.started:
+        while not server.started:  # noqa: ASYNC110 - the server has no event to wait for
             await asyncio.sleep(0.01)
         try:
             yield Served(listener.getsockname()[1], host)
@@ -154,3 +158,34 @@ async def serving(
                 client.on_close("the service stops")
             server.should_exit = True
             await task
+
+
+@asynccontextmanager
+async def asking(
+    options: GatewayOptions | None = None, token: str = "all", **more: Any
+) -> AsyncIterator[tuple[httpx.AsyncClient, Served]]:
+    """A service, and a client of it."""
+    headers = {"Authorization": f"Bearer {token}"}
+    async with (
+        serving(options, **more) as served,
+        httpx.AsyncClient(base_url=served.url, headers=headers, timeout=30) as client,
+    ):
+        yield client, served
+
+
+@asynccontextmanager
+async def connecting(served: Served, **options: Any) -> AsyncIterator[websockets.ClientConnection]:
+    """A WebSocket."""
+    options = {"additional_headers": AUTHORIZED, "subprotocols": [PROTOCOL], **options}
+    async with websockets.connect(served.websocket_url, **options) as connection:
+        yield connection
+
+
+async def subscribed(client: httpx.AsyncClient, name: str, condition: str = "TRUE") -> None:
+    body = {"topic": "traffic", "condition": condition, "name": name}
+    assert (await client.post("/v1/subscriptions", json=body)).status_code == 201
+
+
+async def published(client: httpx.AsyncClient, *events: object) -> None:
+    response = await client.post("/v1/topics/traffic/events", json=list(events))
+    assert response.json() == {"count": len(events)}

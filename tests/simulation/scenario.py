@@ -48,6 +48,8 @@ class Scenario:
         )
         self.edge = self.world.edge("edge", options)
         self.edge.checkpoint_records = rng.choice((1, 5, 30, 1000))
+        self.edge.read_seconds = rng.choice((0.001, 0.1))
+        self.edge.log.flush_seconds = rng.choice((0.002, 0.05))
         self.clients = [self.world.client(f"client{number}", self.edge) for number in range(rng.randint(2, 5))]
         for client in self.clients:
             client.take_seconds = rng.choice((0.0, 0.0, 0.05, 0.5))
@@ -85,9 +87,10 @@ class Scenario:
 
     def publish(self) -> None:
         client = self.rng.choice(self.clients)
-        events = [self.event() for _ in range(self.rng.choice((1, 1, 3, 20)))]
-        if client.is_up:
-            client.publish(self.rng.choice(list(TOPICS)), *events)
+        topic = self.rng.choice(list(TOPICS))
+        for number in range(self.rng.choice((1, 2, 10))):
+            events = [self.event() for _ in range(self.rng.choice((1, 1, 3, 20)))]
+            self.world.clock.after(number * 0.02, lambda events=events: client.is_up and client.publish(topic, *events))  # type: ignore[misc]
 
     def event(self) -> dict[str, object]:
         self.events += 1

@@ -6,8 +6,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import get_args
 from unittest import mock
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -161,6 +163,11 @@ def test_every_kind_of_record_comes_back(tmp_path: Path) -> None:
     )
     filled(tmp_path, [[subscription, matched], [cursor(3)]])
     assert recovered(tmp_path) == [subscription, matched, cursor(3)]
+
+
+@pytest.mark.parametrize("kind", get_args(Record))
+def test_every_kind_of_record_is_recognised_after_damage(kind: type[msgspec.Struct]) -> None:
+    assert len(kind.__struct_fields__) < 15  # as msgpack writes it, the kind is then its third byte
 
 
 def test_a_batch_larger_than_a_segment_has_one_of_its_own(tmp_path: Path) -> None:

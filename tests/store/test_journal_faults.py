@@ -37,15 +37,16 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A real file system of one megabyte."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], capture_output=True, text=True, check=False
-    )
+    mount, umount = shutil.which("mount"), shutil.which("umount")
+    if mount is None or umount is None or os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    mounted = subprocess.run([mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], capture_output=True, check=False)
     if mounted.returncode:
-        pytest.skip(f"cannot mount a small file system: {mounted.stderr.strip()}")
+        pytest.skip(f"cannot mount a small file system: {mounted.stderr.decode().strip()}")
     try:
         yield disk
     finally:
-        subprocess.run(["umount", disk], check=True)
+        subprocess.run([umount, disk], check=True)
 
 
 @pytest.mark.parametrize("segment_bytes", [120_000, 10_000_000])
@@ -123,9 +124,10 @@ def test_a_write_error_is_final(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             failing.setattr(os, "write", broken)
             with pytest.raises(JournalFailedError, match="Input/output error"):
                 journal.append([cursor(2)], sync=True)
-        for store in (lambda: journal.append([cursor(3)], sync=False), lambda: journal.checkpoint([])):
-            with pytest.raises(JournalFailedError, match="Input/output error"):
-                store()
+        with pytest.raises(JournalFailedError, match="Input/output error"):
+            journal.append([cursor(3)], sync=False)
+        with pytest.raises(JournalFailedError, match="Input/output error"):
+            journal.checkpoint([])
     assert recovered(tmp_path) == [cursor(1)]
 
 
@@ -171,7 +173,7 @@ for number in range(6):
     try:
         journal.append([CursorsMoved("acme", {"s": number})], sync=number != 4)
         if number == 2:
-            journal.checkpoint([Reached(number)])
+            journal.checkpoint([CursorsMoved("acme", {"s": n}) for n in range(3)])
     except JournalError as error:
         print(number, type(error).__name__, error)
     else:
@@ -186,7 +188,7 @@ for number in range(6):
 @pytest.mark.parametrize(
     ("fault", "first_failed"),
     [
-        # A new log flushes its first segment and then cuts nothing: after that, each append flushes once.
+        # The first one is of the new segment; after that, each append has one.
         ("fdatasync:error=EIO:when=3", 1),
         ("fdatasync:error=ENOSPC:when=3", 1),  # some file systems find out so late; what was written may be gone
         ("fdatasync:error=EIO:when=5", 2),  # of the checkpoint
@@ -204,8 +206,7 @@ def test_a_failed_flush_is_final(tmp_path: Path, fault: str, first_failed: int) 
         assert re.match(
             rf"{number} JournalFailedError .*: cannot be flushed: .*; check the disk, then start again", line
         )
-    found = [record for record in recovered(log) if record == cursor(getattr(record, "positions", {}).get("s", -1))]
-    assert found in ([cursor(number) for number in range(count)] for count in range(first_failed, 6))
+    assert recovered(log) in ([cursor(number) for number in range(count)] for count in range(first_failed, 6))
 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:

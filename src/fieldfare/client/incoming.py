@@ -1,4 +1,8 @@
-"""A subscription as its client sees it: where it begins, what was given, and what the application is done with."""
+"""A subscription as its client sees it: where it begins, what was given, and what the application is done with.
+
+A new connection begins again after what the application is done with, not after what it was given: so all that waits
+in the client lies within one window, however often the connection breaks.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ class Incoming:
     id: str | None = None  # on this connection, once it is confirmed
     is_confirmed: bool = False  # on some connection
     seen: Position = -1  # the last position that was given to the application, or where it begins
-    taken: Position = -1  # the last one that the application is done with
+    taken: Position = -1  # the last one that the application is done with, or where it begins
     events_taken: int = 0  # since the last acknowledgement
     times_busy: int = 0
     ending: Key | None = None  # who wants it ended as soon as it is confirmed
@@ -34,15 +38,13 @@ class Incoming:
         """The request to send now: a durable one goes on where its edge knows, another where it is known here."""
         if not self.is_confirmed:
             return replace(self.request, ref=ref)
-        if isinstance(self.request, Attach):
-            return replace(self.request, ref=ref, after=self.taken if self.taken >= 0 else None)
-        return replace(self.request, ref=ref, after=None if self.is_durable else self.seen)
+        return replace(self.request, ref=ref, after=None if self.is_durable else self.taken)
 
     def confirm(self, answer: Subscribed) -> None:
-        """It is in force on this connection."""
-        if answer.is_new or not self.is_confirmed:  # a new one counts from its own beginning
-            self.seen = answer.position
-            self.taken = min(self.taken, answer.position)
+        """It is in force on this connection. An edge that lost what it knew begins anew, and counts anew."""
+        is_anew = answer.is_new and (self.is_durable or answer.position < self.taken)
+        if is_anew or not self.is_confirmed:
+            self.seen = self.taken = answer.position
         self.id = answer.subscription
         self.is_confirmed = True
         self.times_busy = 0
@@ -67,6 +69,8 @@ class Incoming:
         return True
 
     def acknowledgement(self) -> Ack | None:
-        """What to send about what was taken; None while there is no connection, or nothing was taken."""
+        """What to send about what was taken; None while there is no connection."""
+        if self.id is None:
+            return None
         self.events_taken = 0
-        return None if self.id is None or self.taken < 0 else Ack(self.id, self.taken)
+        return Ack(self.id, self.taken)

@@ -144,6 +144,14 @@ class ClientSession:
         self._requests[request] = None
         return [self._flight.send(request, now)] if self.is_connected else []
 
+    def close(self, error: FieldfareError) -> list[Output]:
+        """Be done: acknowledge what was taken, and fail whatever is open."""
+        outputs = [output for incoming in self._taken for output in _acknowledge(incoming)]
+        publications = [publication for outbox in self._outboxes.values() for publication in outbox.unanswered]
+        outputs += [Failed(item.key, error) for item in [*publications, *self._incoming.values(), *self._requests]]
+        self.__init__(self.publisher, self.options)
+        return outputs
+
     # What happened.
 
     def connected(self, now: float) -> list[Output]:

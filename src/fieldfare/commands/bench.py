@@ -86,3 +86,38 @@ def pipeline(
         typer.echo(bench.to_json(result))
     else:
         print_table(bench.render(result))
+
+
+@app.command()
+def broker(
+    *,
+    scenario: Annotated[
+        list[str] | None, typer.Option(help="Which scenario; may be repeated.", show_default="all")
+    ] = None,
+    peer: Annotated[list[str] | None, typer.Option(help="Which peer; may be repeated.", show_default="all")] = None,
+    seconds: Annotated[float, typer.Option(help="How long to measure each broker in each scenario.")] = 5.0,
+    subscriber_processes: Annotated[int, typer.Option(min=1, help="Processes that hold the subscribers.")] = 1,
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: show that it works, measure nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+) -> None:
+    """Measure the broker beside Redis and NATS on loopback, every delivery counted.
+
+    Scenarios: selective, durable, edge-10k, edge-100k, fan-out, one-core. Peers: redis, nats.
+
+    Example: `fieldfare bench broker --scenario selective --peer redis`
+    """
+    from fieldfare.bench.broker import scenarios as bench
+
+    options = bench.BrokerOptions(
+        scenarios=tuple(scenario or bench.SCENARIOS),
+        peers=tuple(peer or bench.PEERS),
+        seconds=seconds,
+        subscriber_processes=subscriber_processes,
+        is_quick=quick,
+    )
+    with Console(stderr=True).status("Measuring") as status:
+        results = bench.run(options, status.update)
+    if as_json:
+        typer.echo(bench.to_json(results))
+    else:
+        print_table(bench.render(results))

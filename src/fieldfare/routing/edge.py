@@ -12,6 +12,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from fieldfare.messages import (
     Ack,
@@ -53,6 +54,7 @@ from fieldfare.messages import (
 )
 from fieldfare.qos import unmet
 from fieldfare.routing import listing, recovery
+from fieldfare.routing.continuing import Else, Then, nothing
 from fieldfare.routing.delivery import Deliveries
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.outbox import Outbox
@@ -65,9 +67,6 @@ from fieldfare.routing.topic import START, Topic
 RESTART_GAP = 1 << 32  # best-effort events use positions that are not stored: after a restart, begin beyond them
 _STEP, _TIDY = "step", "tidy"
 _DEFAULTS = EdgeOptions()
-
-Then = Callable[[float], None]  # goes on, at a time
-Else = Callable[[str], None]  # deals with a failure, for a reason
 
 
 @dataclass(slots=True)
@@ -96,39 +95,26 @@ class Edge:
         self._unstored: deque[tuple[int, Then, Else]] = deque()
         self._handed: dict[int, tuple[Then, Else]] = {}
         self._timers: set[str] = set()
+        self._handlers: dict[type, Callable[[Any, float], None]] = {
+            Started: self._started,
+            Opened: self._opened,
+            Received: self._received,
+            Closed: lambda message, _: self.subscribing.closed(message.connection),
+            Stored: self._stored,
+            NotStored: self._not_stored,
+            Fetched: self._fetched,
+            TimerDue: self._due,
+            Called: self._called,
+            HandedOver: self._handed_over,
+            PipelineMatched: self.publishing.matched_elsewhere,
+        }
         self._has_gaps = False  # whether the log knows that positions are used which it does not hold
 
     # What happens
 
     def handle(self, message: Input, now: float) -> Sequence[Effect]:
         """What to do about something that happened."""
-        match message:
-            case Received():
-                self._received(message, now)
-            case Stored():
-                self._stored(message.number, now)
-            case TimerDue():
-                self._due(message.key, now)
-            case Opened():
-                self.connections[message.connection] = Connection(message.identity)
-            case Closed():
-                self.subscribing.closed(message.connection)
-            case Fetched():
-                tenant, _, name = message.reader.partition("/")
-                self.deliveries.fetched(self.topics[tenant, name], message, now)
-            case NotStored():
-                self._not_stored(message)
-            case HandedOver():
-                self._handed_over(message, now)
-            case PipelineMatched():
-                self.publishing.matched_elsewhere(message, now)
-            case Called():
-                if outbox := self.subscribing.by_handle.get(message.handle):
-                    self.deliveries.called(self.topic_of(outbox), outbox, message, now)
-            case Started():
-                if self.position > START:
-                    self.position += RESTART_GAP
-                self.subscribing.started(now)
+        self._handlers[type(message)](message, now)
         effects, self._effects = self._effects, []
         return effects
 
@@ -144,6 +130,22 @@ class Edge:
     def statistics(self) -> Statistics:
         """Counts, for those who watch."""
         return statistics(self)
+
+    def _started(self, _: Started, now: float) -> None:
+        if self.position > START:
+            self.position += RESTART_GAP
+        self.subscribing.started(now)
+
+    def _opened(self, message: Opened, _: float) -> None:
+        self.connections[message.connection] = Connection(message.identity)
+
+    def _fetched(self, message: Fetched, now: float) -> None:
+        tenant, _, name = message.reader.partition("/")
+        self.deliveries.fetched(self.topics[tenant, name], message, now)
+
+    def _called(self, message: Called, now: float) -> None:
+        if outbox := self.subscribing.by_handle.get(message.handle):
+            self.deliveries.called(self.topic_of(outbox), outbox, message, now)
 
     def _received(self, message: Received, now: float) -> None:
         connection = self.connections.get(message.connection)
@@ -173,7 +175,8 @@ class Edge:
             case List():
                 self.send(connection, Listed(frame.ref, *listing.page(self, identity, frame)))
 
-    def _due(self, key: str, now: float) -> None:
+    def _due(self, message: TimerDue, now: float) -> None:
+        key = message.key
         self._timers.discard(key)
         if key == _STEP:
             self.subscribing.grant_wishes(now)
@@ -229,7 +232,7 @@ class Edge:
 
     def append_lazily(self, record: Record) -> None:
         """Store a record that it is no harm to lose."""
-        self.append(record, lambda now: None, lambda reason: None, is_durable=False)
+        self.append(record, nothing, nothing, is_durable=False)
 
     def when_stored(self, then: Then, otherwise: Else, now: float) -> None:
         """Go on when all records that are under way are stored."""
@@ -244,12 +247,12 @@ class Edge:
             self._has_gaps = True
             self.append_lazily(Reached(self.position))
 
-    def _stored(self, number: int, now: float) -> None:
-        while self._unstored and self._unstored[0][0] <= number:
+    def _stored(self, message: Stored, now: float) -> None:
+        while self._unstored and self._unstored[0][0] <= message.number:
             self._unstored.popleft()[1](now)
         self.publishing.match_ready(now)
 
-    def _not_stored(self, message: NotStored) -> None:
+    def _not_stored(self, message: NotStored, _: float) -> None:
         while self._unstored and self._unstored[0][0] <= message.number:
             self._unstored.popleft()[2](message.reason)
 

@@ -1,7 +1,7 @@
 """The conditions of a topic's subscriptions, in one index.
 
-A subscription is a small integer here, its handle. Adding compiles many conditions at once and puts them in a segment of
-their own; removing only notes the handle until enough have gathered. So a change costs little, however many there are.
+A subscription is a small integer here, its handle. Adding compiles many conditions at once and puts them in a segment
+of their own; removing only notes the handle until enough have gathered. So a change costs little, however many are.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class Publishing:
         self.repeated_count += count
         answer = Accepted(frame.ref, count, count)
         self._edge.when_stored(
-            lambda now: self._edge.send(connection, answer), self._edge.refusing(connection, frame.ref), now
+            lambda _: self._edge.send(connection, answer), self._edge.refusing(connection, frame.ref), now
         )
 
     def _remember(self, publication: _Publication) -> None:

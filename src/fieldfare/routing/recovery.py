@@ -44,9 +44,7 @@ def recover(edge: Edge, record: Record) -> None:
             topic = edge.topic(record.tenant, record.topic)
             topic.offered, topic.matching = record.offered, record.matching
         case CursorsMoved():
-            for subscription_id, position in record.positions.items():
-                if outbox := edge.subscriptions.get((record.tenant, subscription_id)):
-                    outbox.cursor = outbox.behind_after = position
+            _recover_cursors(edge, record)
         case DeadLetter():
             edge.deliveries.keep_letter(record)
         case PublishersMoved():
@@ -77,11 +75,23 @@ def _recover_events(edge: Edge, record: EventsStored) -> None:
         topic.publishers.remember_ids([_identified.decode(delivery).id for delivery in record.deliveries])
 
 
+def _recover_cursors(edge: Edge, record: CursorsMoved) -> None:
+    for subscription_id, position in record.positions.items():
+        if outbox := edge.subscriptions.get((record.tenant, subscription_id)):
+            outbox.cursor = outbox.behind_after = position
+
+
 def _recover_subscription(edge: Edge, record: SubscriptionStored) -> None:
     topic = edge.topic(record.tenant, record.topic)
     edge.subscribing.forget((record.tenant, record.subscription))
     subscription = Subscription(
-        record.subscription, record.tenant, record.topic, record.condition, record.qos, True, record.webhook
+        record.subscription,
+        record.tenant,
+        record.topic,
+        record.condition,
+        record.qos,
+        is_durable=True,
+        webhook=record.webhook,
     )
     edge.subscribing.restore(topic, subscription, record.position)
 

@@ -1,8 +1,8 @@
 """Subscriptions: made, attached to connections, and ended.
 
-Many that are asked for in one round are compiled together. A subscription is in force, and only then confirmed, when its
-condition is in the index and, if it is durable, its record is stored; in a topic that Spark matches, when the pipeline's
-store has it.
+Many that are asked for in one round are compiled together. A subscription is in force, and only then confirmed, when
+its condition is in the index and, if it is durable, its record is stored; in a topic that Spark matches, when the
+pipeline's store has it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from fieldfare.messages import (
     Unsubscribed,
 )
 from fieldfare.qos import unmet
+from fieldfare.routing.continuing import Else, Then, nothing
 from fieldfare.routing.outbox import Outbox, Subscription
 from fieldfare.routing.refusal import Refusal, require
 from fieldfare.routing.topic import START, Topic
 
 if TYPE_CHECKING:
-    from fieldfare.routing.edge import Edge, Else, Then
+    from fieldfare.routing.edge import Edge
 
 
 @dataclass(slots=True)
@@ -280,7 +281,7 @@ class Subscribing:
         del self._edge.subscriptions[outbox.key], self.by_handle[outbox.handle]
         self._counts[topic.tenant] -= 1
         if topic.matching == "spark":
-            self._hand(outbox.subscription, None, lambda now: None, lambda reason: None)
+            self._hand(outbox.subscription, None, nothing, nothing)
 
     def _leave_connection(self, outbox: Outbox) -> None:
         connection = self._edge.connections.get(outbox.connection or "")

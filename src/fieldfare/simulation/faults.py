@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from fieldfare.simulation.client import SimulatedClient
 from fieldfare.simulation.disk import FLUSH_SECONDS
 from fieldfare.simulation.host import SimulatedHost
 from fieldfare.simulation.world import World
@@ -33,10 +34,12 @@ class Fault:
 
 def plan(rng: random.Random, world: World, seconds: float, count: int) -> list[Fault]:
     """Random faults for the machines of a world, all of which have ended after some seconds."""
+    nodes = [name for name, machine in world.machines.items() if isinstance(machine, SimulatedHost)]
+    clients = [name for name, machine in world.machines.items() if isinstance(machine, SimulatedClient)]
     faults = []
     for _ in range(count):
-        name = rng.choice(list(world.machines))
-        is_edge = isinstance(world.machines[name], SimulatedHost)
+        is_edge = not clients or rng.random() < 0.5
+        name = rng.choice(nodes if is_edge else clients)
         kind = rng.choice(KINDS_OF_EDGE if is_edge else KINDS_OF_CLIENT)
         after, end = sorted(rng.uniform(0, seconds) for _ in range(2))
         ahead = rng.uniform(-CLOCK_JUMP_SECONDS_MAX, CLOCK_JUMP_SECONDS_MAX) if rng.random() < 0.3 else 0.0
@@ -93,6 +96,7 @@ def _full(world: World, fault: Fault) -> Callable[[], None]:
 
 def _slow(world: World, fault: Fault) -> Callable[[], None]:
     log = _host(world, fault).log
+    before = log.flush_seconds
     log.flush_seconds = 0.3
 
     def end() -> None:

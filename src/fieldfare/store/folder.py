@@ -93,7 +93,7 @@ def storing(path: Path) -> Iterator[None]:
         if error.errno in _NOT_NOW:
             raise JournalFullError(f"{path}: nothing was written: {error.strerror}: free some space") from error
         raise JournalFailedError(
-            f"{path}: {error.strerror}: check the disk and its rights, then start again"
+            f"{path}: {error.strerror}: check the disk and the rights, then start again"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""What a run of the broker benchmark found, as JSON for programs and as a table for people, beside what was aimed at."""
+"""What a run of the broker benchmark found, as JSON for programs and as a table for people, beside the aims."""
 
 from __future__ import annotations
 

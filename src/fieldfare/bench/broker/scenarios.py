@@ -21,6 +21,7 @@ from fieldfare.errors import InputError, MissingDependencyError
 
 __all__ = ["PEERS", "SCENARIOS", "BrokerOptions", "Result", "render", "run", "to_json"]
 
+OPEN_FILES = 16_384
 QUICK_SHARE = 0.02  # of the subscriptions, the connections and the time
 WARM_UP_SHARE = 0.2  # of the seconds, before any of them counts
 
@@ -33,12 +34,17 @@ class Scenario:
     subscriptions: int
     connections: int
     share: float  # of the events that a subscription wants
-    order: Saturate = Saturate(1.0, batch_events=500, batches_under_way=4)
+    batch_events: int = 500
+    batches_under_way: int = 4
     is_durable: bool = False
     is_paced: bool = False  # then measure latency at half of the rate that was reached
     is_fan_out: bool = False  # measure the time until the last subscriber has an event
     on_one_core: bool = False
     why_no_peers: str = ""
+
+    def order(self, seconds: float) -> Saturate:
+        """How to find the highest rate."""
+        return Saturate(seconds, self.batch_events, self.batches_under_way)
 
     def sized(self, factor: float) -> Scenario:
         """The same with fewer subscriptions and connections; every one of them wants as many more events."""
@@ -53,13 +59,13 @@ SCENARIOS = {
     "durable": Scenario("the same, flushed to disk", 1_000, 1_000, 0.01, is_paced=True, is_durable=True),
     "edge-10k": Scenario("10,000 subscriptions on 100 connections", 10_000, 100, 1e-4),
     "edge-100k": Scenario("100,000 subscriptions on 100 connections", 100_000, 100, 1e-5),
-    "fan-out": Scenario("one event to 1,000 subscribers", 1_000, 1_000, 1.0, Saturate(1.0, 1, 1), is_fan_out=True),
+    "fan-out": Scenario("one event to 1,000 subscribers", 1_000, 1_000, 1.0, 1, 1, is_fan_out=True),
     "one-core": Scenario(
         "100,000 subscriptions, the broker on one core",
         100_000,
         100,
         1e-5,
-        Saturate(1.0, batch_events=1_000, batches_under_way=4),
+        batch_events=1_000,
         on_one_core=True,
         why_no_peers="matches nothing",
     ),
@@ -92,9 +98,11 @@ def run(options: BrokerOptions, progress: Callable[[str], None]) -> list[Result]
 
 
 def _allow_many_connections() -> None:
-    """A thousand connections need as many open files, which the processes to be started inherit the right to."""
-    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    """A thousand connections need as many open files; the processes to be started inherit the right to them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < OPEN_FILES:
+        limit = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def _measured(name: str, options: BrokerOptions, progress: Callable[[str], None]) -> Result:
@@ -126,8 +134,8 @@ def _speed(server: Server, scenario: Scenario, load: Load, options: BrokerOption
         return Speed(skipped=server.why_not_durable)
     seconds = options.seconds * (QUICK_SHARE if options.is_quick else 1.0)
     with crew(server, guarantee, load, Setting(options.subscriber_processes, scenario.on_one_core)) as workers:
-        workers.run(replace(scenario.order, seconds=seconds * WARM_UP_SHARE))
-        order = replace(scenario.order, seconds=seconds)
+        workers.run(scenario.order(seconds * WARM_UP_SHARE))
+        order = scenario.order(seconds)
         if scenario.is_fan_out:
             return _fanned_out(workers, order, guarantee.note)
         return _saturated(workers, order, guarantee.note, pace_seconds=seconds if scenario.is_paced else 0.0)

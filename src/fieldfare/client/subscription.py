@@ -1,0 +1,139 @@
+"""A subscription in an application's hands: await it, iterate over it, or enter it as a context.
+
+    subscription = await client.subscribe(...)      # it is in force now
+    async for event in subscription: ...            # an event is acknowledged when the next is asked for
+    async with client.subscribe(...) as subscription: ...   # in force at the beginning, gone at the end
+
+So an application that fails while it deals with an event of a durable subscription gets it again; and one that is slow
+holds back its own deliveries, because no more than `window` events are on their way to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Generator
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
+
+import msgspec
+
+from fieldfare.client.events import Event
+from fieldfare.errors import FieldfareError
+from fieldfare.messages import Attach, Delivery, Notice, Position, Subscribe
+
+if TYPE_CHECKING:
+    from fieldfare.client.aio import Client
+
+T = TypeVar("T")
+NOTICES_MAX = 100
+
+
+class SubscriptionOptions(TypedDict, total=False):
+    """What may be said of a subscription besides its topic and condition."""
+
+    name: str  # makes it durable: it lives until it is unsubscribed, and its events wait
+    after: Position  # deliver what came after this position
+    window: int  # so many events may be on their way without an acknowledgement
+    webhook: str  # deliver by POST to this URL; needs a name
+
+
+class Subscription(Generic[T]):
+    """Events that match a condition, as they come. Made by `Client.subscribe`; for one consumer."""
+
+    def __init__(
+        self,
+        client: Client,
+        request: Subscribe | Attach,
+        decoder: msgspec.json.Decoder[T],
+        on_notice: Callable[[Notice], object] | None,
+    ) -> None:
+        self.id = request.subscription if isinstance(request, Attach) else request.name or ""
+        self.topic = "" if isinstance(request, Attach) else request.topic
+        self.is_durable = isinstance(request, Attach) or request.name is not None
+        self.notices: deque[Notice] = deque(maxlen=NOTICES_MAX)
+        self._client = client
+        self._decoder = decoder
+        self._on_notice = on_notice
+        self._events: deque[Delivery] = deque()  # no more than the window
+        self._given: Position | None = None  # and not yet acknowledged
+        self._settled = asyncio.Event()  # it is in force, or has ended
+        self._arrived = asyncio.Event()  # there are events, or it has ended
+        self._error: FieldfareError | None = None
+        self._is_ended = False
+
+    def __await__(self) -> Generator[object, None, Subscription[T]]:
+        return self._in_force().__await__()
+
+    async def __aenter__(self) -> Subscription[T]:
+        return await self._in_force()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.is_durable:
+            self.detach()
+        else:
+            await self.unsubscribe()
+
+    def __aiter__(self) -> Subscription[T]:
+        return self
+
+    async def __anext__(self) -> Event[T]:
+        if self._given is not None:
+            self._client.acknowledge(self, self._given)
+            self._given = None
+        while not self._events:
+            if self._is_ended:
+                if self._error is not None:
+                    raise self._error
+                raise StopAsyncIteration
+            self._arrived.clear()
+            await self._arrived.wait()
+        delivery = self._events.popleft()
+        self._given = delivery.position
+        return Event(delivery, self.topic, self.id, self._decoder)
+
+    def acknowledge(self, event: Event[T]) -> None:
+        """Be done with an event and all before it, without asking for the next."""
+        self._client.acknowledge(self, event.position)
+
+    def detach(self) -> None:
+        """Deliver no more of it here. A durable one waits for the next client that attaches or subscribes."""
+        self._client.detach(self)
+        self.end(None)
+
+    async def unsubscribe(self) -> None:
+        """End it."""
+        await self._client.unsubscribe(self)
+
+    async def _in_force(self) -> Subscription[T]:
+        await self._settled.wait()
+        if self._error is not None:
+            raise self._error
+        return self
+
+    # What the client tells.
+
+    def confirm(self, subscription_id: str) -> None:
+        """It is in force."""
+        self.id = subscription_id
+        self._settled.set()
+
+    def give(self, events: list[Delivery]) -> None:
+        """Events came."""
+        self._events.extend(events)
+        self._arrived.set()
+
+    def notice(self, notice: Notice) -> None:
+        """Something that the subscriber has to know came."""
+        self.notices.append(notice)
+        if self._on_notice is not None:
+            asyncio.get_running_loop().call_soon(self._on_notice, notice)
+
+    def end(self, error: FieldfareError | None) -> None:
+        """No more events come: because of an error, or because nobody wants them."""
+        if not self._is_ended:
+            self._is_ended, self._error = True, error
+            self._settled.set()
+            self._arrived.set()
