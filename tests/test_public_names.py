@@ -8,7 +8,15 @@ from fieldfare.cli import app
 
 
 def test_the_library() -> None:
-    assert sorted(fieldfare.__all__) == ["FieldfareError", "Index", "Range", "compile", "explain"]
+    assert sorted(fieldfare.__all__) == [
+        "FieldfareError",
+        "Index",
+        "Range",
+        "compile",
+        "connect",
+        "connect_sync",
+        "explain",
+    ]
     assert all(hasattr(fieldfare, name) for name in fieldfare.__all__)
 
 

@@ -18,17 +18,21 @@ from typing import TYPE_CHECKING, Any
 from fieldfare.errors import FieldfareError
 
 if TYPE_CHECKING:
+    from fieldfare.client.aio import connect
+    from fieldfare.client.sync import connect_sync
     from fieldfare.language import compile, explain  # noqa: A004 - fieldfare.compile is the name that users expect
     from fieldfare.matching.index import Index
     from fieldfare.model import Range
 
-__all__ = ["FieldfareError", "Index", "Range", "compile", "explain"]
+__all__ = ["FieldfareError", "Index", "Range", "compile", "connect", "connect_sync", "explain"]
 __version__ = "0.2.0"
 
 _HOMES = {
     "Index": "fieldfare.matching.index",
     "Range": "fieldfare.model",
     "compile": "fieldfare.language",
+    "connect": "fieldfare.client.aio",
+    "connect_sync": "fieldfare.client.sync",
     "explain": "fieldfare.language",
 }
 

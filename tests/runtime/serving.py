@@ -162,10 +162,10 @@ async def serving(
 
 @asynccontextmanager
 async def asking(
-    options: GatewayOptions | None = None, token: str = "all", **more: Any
+    options: GatewayOptions | None = None, identity: str = "all", **more: Any
 ) -> AsyncIterator[tuple[httpx.AsyncClient, Served]]:
     """A service, and a client of it."""
-    headers = {"Authorization": f"Bearer {token}"}
+    headers = {"Authorization": f"Bearer {identity}"}
     async with (
         serving(options, **more) as served,
         httpx.AsyncClient(base_url=served.url, headers=headers, timeout=30) as client,

@@ -9,11 +9,13 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.runtime.serving import asking, published, serving, subscribed
 
 from fieldfare import __version__
 from fieldfare.messages import ClientFrame, EdgeFrame, Identity
 from fieldfare.runtime.ports import GatewayOptions
-from tests.runtime.serving import asking, published, serving, subscribed
+
+SECRET = "canary"
 
 
 def events_of(response: httpx.Response) -> list[dict[str, Any]]:
@@ -132,7 +134,7 @@ def test_without_a_token_nothing_is_told(headers: dict[str, str]) -> None:
 
 def test_rights_are_kept() -> None:
     async def story() -> None:
-        async with asking(token="reader") as (client, _):
+        async with asking(identity="reader") as (client, _):
             assert (await client.post("/v1/topics/traffic/events", json={})).status_code == 403
             assert (await client.put("/v1/topics/traffic", json={})).status_code == 403
             assert (await client.get("/metrics")).status_code == 403
@@ -245,7 +247,7 @@ class OddBroker:
         if self.oddity == "ends":
             self.on_close("the service stops")
         if self.oddity == "fails":
-            raise RuntimeError(f"canary-in-the-error {frame}")
+            raise RuntimeError(SECRET, frame)
 
     def close(self) -> None:
         pass
@@ -256,12 +258,12 @@ def test_a_broker_in_trouble_is_told_as_such(oddity: str, status: int, caplog: p
     async def story() -> None:
         options = GatewayOptions(answer_seconds=0.1)
         async with asking(options, broker=OddBroker(oddity)) as (client, _):
-            response = await client.post("/v1/topics/traffic/events", json={"secret": "canary-in-the-event"})
+            response = await client.post("/v1/topics/traffic/events", json={"secret": SECRET})
             assert response.status_code == status
             assert response.json()["status"] == status
-            assert "canary" not in response.text
+            assert SECRET not in response.text
 
     with caplog.at_level(logging.DEBUG):
         asyncio.run(story())
-    assert "canary" not in caplog.text
+    assert SECRET not in caplog.text
     assert ("RuntimeError" in caplog.text) == (oddity == "fails")

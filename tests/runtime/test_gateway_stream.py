@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+from tests.runtime.serving import asking, connecting, published, subscribed
 
 from fieldfare.runtime.ports import GatewayOptions
-from tests.runtime.serving import asking, connecting, published, subscribed
 
 Event = dict[str, Any]
 

@@ -206,7 +206,8 @@ def test_a_failed_flush_is_final(tmp_path: Path, fault: str, first_failed: int) 
         assert re.match(
             rf"{number} JournalFailedError .*: cannot be flushed: .*; check the disk, then start again", line
         )
-    assert recovered(log) in ([cursor(number) for number in range(count)] for count in range(first_failed, 6))
+    possible: list[list[Record]] = [[cursor(number) for number in range(count)] for count in range(first_failed, 6)]
+    assert recovered(log) in possible
 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:

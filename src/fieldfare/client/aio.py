@@ -11,66 +11,27 @@ What is sent within one turn of the event loop travels in one message, so publis
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import logging
-import random
-import secrets
 import ssl
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, TypeVar, Unpack, overload
+from typing import Any, Literal, Self, TypeAlias, TypeVar, Unpack, overload
 
 import msgspec
 
 from fieldfare.client import wire
-from fieldfare.client.outputs import (
-    Completed,
-    Delivered,
-    Failed,
-    Noticed,
-    Output,
-    Reconnect,
-    SessionOptions,
-    Transmit,
-)
-from fieldfare.client.session import ClientSession
+from fieldfare.client.link import ClientOptions, Link
 from fieldfare.client.subscription import Subscription, SubscriptionOptions
-from fieldfare.client.transport import Connection, Transport
-from fieldfare.errors import FieldfareError, NotConnectedError, RefusedError
-from fieldfare.messages import (
-    Attach,
-    ClientFrame,
-    DeclareTopic,
-    EdgeFrame,
-    List,
-    Listed,
-    Notice,
-    Position,
-    Publish,
-    Subscribe,
-    Subscribed,
-    Unsubscribe,
-)
+from fieldfare.client.transport import Transport
+from fieldfare.messages import Attach, DeclareTopic, List, Notice, Publish, Subscribe, Unsubscribe
 from fieldfare.qos import Offered, Published, Requested
 
 T = TypeVar("T")
-Attributes = dict[str, Any]
+Attributes: TypeAlias = dict[str, Any]
 
-_log = logging.getLogger("fieldfare.client")
+_DEFAULTS = ClientOptions()
+_PAGE_ITEMS = 1000
 _attributes = msgspec.json.Decoder(Attributes)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ClientOptions:
-    """How a client connects, and how long it tries."""
-
-    connect_timeout_seconds: float = 10.0  # for the first connection; later ones are tried until it is closed
-    reconnect_delay_seconds: float = 0.1  # doubled with each failure, and varied, so that not all come back at once
-    reconnect_delay_seconds_max: float = 5.0
-    close_timeout_seconds: float = 5.0  # for the publications that wait for an answer
-    publisher: str = ""  # the beginning of the name under which it publishes
-    session: SessionOptions = SessionOptions()
 
 
 def connect(
@@ -79,7 +40,7 @@ def connect(
     token: str | None = None,
     ca_file: str | Path | None = None,
     tls: ssl.SSLContext | None = None,
-    options: ClientOptions = ClientOptions(),  # noqa: B008 - it is frozen
+    options: ClientOptions = _DEFAULTS,
 ) -> Client:
     """A client of the service at a URL, or behind a transport; to be entered with `async with`.
 
@@ -93,3 +54,146 @@ def connect(
     if ca_file is not None and tls is None:
         tls = ssl.create_default_context(cafile=ca_file)
     return Client(WebSocketTransport(address, token, tls), options)
+
+
+class Client:
+    """A client of one edge. It connects again by itself; what was open goes on, and nothing is lost or done twice.
+
+    Whatever waits for the service waits as long as it takes: put `asyncio.timeout` around what must not.
+    """
+
+    def __init__(self, transport: Transport, options: ClientOptions = _DEFAULTS) -> None:
+        self._link = Link(transport, options)
+
+    async def __aenter__(self) -> Self:
+        await self._link.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._link.close(is_patient=error is None)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection at this moment."""
+        return self._link.session.is_connected
+
+    async def publish(
+        self, topic: str, events: Any, *, ids: Sequence[str] | None = None, qos: Published | None = None
+    ) -> None:
+        """Publish an event, or a list of events that are accepted all or none; return when they are accepted.
+
+        An event is a mapping, a msgspec.Struct or a dataclass; bytes are taken to be its JSON.
+        """
+        await (await self.publish_soon(topic, events, ids=ids, qos=qos))
+
+    async def publish_soon(
+        self, topic: str, events: Any, *, ids: Sequence[str] | None = None, qos: Published | None = None
+    ) -> asyncio.Future[Any]:
+        """Publish, but wait only while too many publications have no answer yet; the future is done when accepted.
+
+        Those of one client arrive in the order in which they were published.
+        """
+        events = events if isinstance(events, (list, tuple)) else [events]
+        frame = Publish(
+            0,
+            topic,
+            [wire.raw(event) for event in events],
+            ids=None if ids is None else list(ids),
+            qos=qos or Published(),
+        )
+        await self._link.room()
+        return self._link.ask(lambda key, now: self._link.session.publish(key, frame, now))
+
+    @overload
+    def subscribe(
+        self,
+        topic: str,
+        condition: str,
+        *,
+        qos: Requested = ...,
+        on_notice: Callable[[Notice], object] | None = ...,
+        **options: Unpack[SubscriptionOptions],
+    ) -> Subscription[Attributes]: ...
+
+    @overload
+    def subscribe(
+        self,
+        topic: str,
+        condition: str,
+        *,
+        type: type[T],
+        qos: Requested = ...,
+        on_notice: Callable[[Notice], object] | None = ...,
+        **options: Unpack[SubscriptionOptions],
+    ) -> Subscription[T]: ...
+
+    def subscribe(
+        self,
+        topic: str,
+        condition: str,
+        *,
+        type: Any = None,  # noqa: A002 - as msgspec calls it
+        qos: Requested = Requested(),  # noqa: B008 - it is frozen
+        on_notice: Callable[[Notice], object] | None = None,
+        **options: Unpack[SubscriptionOptions],
+    ) -> Subscription[Any]:
+        """Subscribe to the events of a topic that satisfy a condition: iterate over the result, or await it first.
+
+        With a `type`, a msgspec.Struct or a dataclass, the events' attributes are of that type. `on_notice` is called
+        when the subscriber has to know something: events were dropped, or none came for too long.
+        """
+        decoder = _attributes if type is None else msgspec.json.Decoder(type)
+        subscription = Subscription(self._link, Subscribe(0, topic, condition, qos, **options), decoder, on_notice)
+        self._link.subscribe(subscription)
+        return subscription
+
+    def attach(
+        self, subscription: str, *, window: int = 1024, on_notice: Callable[[Notice], object] | None = None
+    ) -> Subscription[Attributes]:
+        """Receive a durable subscription that exists, by its name; whoever received it before does no longer."""
+        attached = Subscription(self._link, Attach(0, subscription, window=window), _attributes, on_notice)
+        self._link.subscribe(attached)
+        return attached
+
+    async def unsubscribe(self, subscription: Subscription[Any] | str) -> None:
+        """End a subscription of this client, or a durable one by its name."""
+        if isinstance(subscription, str):
+            await self._request(Unsubscribe(0, subscription))
+        else:
+            await subscription.unsubscribe()
+
+    async def declare_topic(
+        self,
+        topic: str,
+        offered: Offered = Offered(),  # noqa: B008 - it is frozen
+        matching: Literal["edge", "spark"] = "edge",
+    ) -> None:
+        """Create a topic, or change what it offers to those that subscribe from now on."""
+        await self._request(DeclareTopic(0, topic, offered, matching))
+
+    async def topics(self) -> list[Attributes]:
+        """The topics that this client may use."""
+        return await self._list(List(0, "topics"))
+
+    async def subscriptions(self) -> list[Attributes]:
+        """The subscriptions of this client's tenant."""
+        return await self._list(List(0, "subscriptions"))
+
+    async def dead_letters(self, subscription: str) -> list[Attributes]:
+        """The events that a subscription's webhook did not take."""
+        return await self._list(List(0, "dead_letters", subscription=subscription))
+
+    async def _list(self, first: List) -> list[Attributes]:
+        items: list[Attributes] = []
+        after: str | None = ""
+        while after is not None:
+            page = msgspec.structs.replace(first, after=after, count_max=_PAGE_ITEMS)
+            answer = await self._request(page)
+            items += answer.items
+            after = answer.next
+        return items
+
+    def _request(self, frame: DeclareTopic | List | Unsubscribe) -> asyncio.Future[Any]:
+        return self._link.ask(lambda key, now: self._link.session.request(key, frame, now))

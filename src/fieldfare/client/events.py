@@ -62,4 +62,5 @@ class Event(Generic[T]):
         return self._attributes
 
     def __repr__(self) -> str:
-        return f"Event(topic={self.topic!r}, position={self.position}, id={self.id!r}, {self.json.decode(errors='replace')})"
+        json = self.json.decode(errors="replace")
+        return f"Event(topic={self.topic!r}, position={self.position}, id={self.id!r}, json={json!r})"

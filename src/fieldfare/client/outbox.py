@@ -6,6 +6,7 @@ not make one event two. So a publication that failed leaves no gap for long, and
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -53,6 +54,9 @@ class Outbox:
     times_busy: int = 0
     _next: int = 0
     _unanswered: dict[Publication, None] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Publication]:
+        return iter(self._unanswered)
 
     def add(self, key: Key, frame: Publish) -> Publication:
         """Take a publication, and number its events."""

@@ -22,7 +22,7 @@ from fieldfare.client.outputs import (
     SessionOptions,
     Transmit,
 )
-from fieldfare.errors import DetachedError, RefusedError, refusal
+from fieldfare.errors import DetachedError, FieldfareError, RefusedError, refusal
 from fieldfare.messages import (
     Accepted,
     Attach,
@@ -55,7 +55,7 @@ class ClientSession:
         self.is_connected = False
         self._flight = Flight(options)
         self._outboxes: dict[str, Outbox] = {}
-        self._unanswered = 0
+        self.unanswered = 0  # publications
         self._unanswered_bytes = 0
         self._incoming: dict[Key, Incoming] = {}
         self._by_id: dict[str, Incoming] = {}
@@ -69,7 +69,7 @@ class ClientSession:
     def has_room(self) -> bool:
         """Whether one more publication may wait for its answer; if not, wait until one is completed."""
         return (
-            self._unanswered < self.options.unanswered_publications_max
+            self.unanswered < self.options.unanswered_publications_max
             and self._unanswered_bytes < self.options.unanswered_bytes_max
         )
 
@@ -91,7 +91,7 @@ class ClientSession:
         if outbox is None:
             outbox = self._outboxes[frame.topic] = Outbox(self.publisher)
         publication = outbox.add(key, frame)
-        self._unanswered += 1
+        self.unanswered += 1
         self._unanswered_bytes += publication.nbytes
         if self.is_connected and not outbox.is_held:
             return [self._flight.send(publication, now)]
@@ -145,12 +145,12 @@ class ClientSession:
         return [self._flight.send(request, now)] if self.is_connected else []
 
     def close(self, error: FieldfareError) -> list[Output]:
-        """Be done: acknowledge what was taken, and fail whatever is open."""
+        """The last call: acknowledge what was taken, and fail whatever is open."""
         outputs = [output for incoming in self._taken for output in _acknowledge(incoming)]
-        publications = [publication for outbox in self._outboxes.values() for publication in outbox.unanswered]
-        outputs += [Failed(item.key, error) for item in [*publications, *self._incoming.values(), *self._requests]]
-        self.__init__(self.publisher, self.options)
-        return outputs
+        keys = [publication.key for outbox in self._outboxes.values() for publication in outbox]
+        keys += [incoming.key if incoming.ending is None else incoming.ending for incoming in self._incoming.values()]
+        keys += [request.key for request in self._requests]
+        return [*outputs, *(Failed(key, error) for key in keys)]
 
     # What happened.
 
@@ -294,7 +294,7 @@ class ClientSession:
         """A publication has its answer; those that were held up by it can go."""
         outbox = publication.outbox
         outbox.settle(publication, is_accepted=is_accepted)
-        self._unanswered -= 1
+        self.unanswered -= 1
         self._unanswered_bytes -= publication.nbytes
         return self._push(outbox, now) if outbox.is_stalled else []
 

@@ -23,7 +23,7 @@ from fieldfare.errors import FieldfareError
 from fieldfare.messages import Attach, Delivery, Notice, Position, Subscribe
 
 if TYPE_CHECKING:
-    from fieldfare.client.aio import Client
+    from fieldfare.client.link import Link
 
 T = TypeVar("T")
 NOTICES_MAX = 100
@@ -43,7 +43,7 @@ class Subscription(Generic[T]):
 
     def __init__(
         self,
-        client: Client,
+        link: Link,
         request: Subscribe | Attach,
         decoder: msgspec.json.Decoder[T],
         on_notice: Callable[[Notice], object] | None,
@@ -52,7 +52,8 @@ class Subscription(Generic[T]):
         self.topic = "" if isinstance(request, Attach) else request.topic
         self.is_durable = isinstance(request, Attach) or request.name is not None
         self.notices: deque[Notice] = deque(maxlen=NOTICES_MAX)
-        self._client = client
+        self._link = link
+        self.request = request
         self._decoder = decoder
         self._on_notice = on_notice
         self._events: deque[Delivery] = deque()  # no more than the window
@@ -81,13 +82,11 @@ class Subscription(Generic[T]):
 
     async def __anext__(self) -> Event[T]:
         if self._given is not None:
-            self._client.acknowledge(self, self._given)
+            self._link.acknowledge(self, self._given)
             self._given = None
         while not self._events:
             if self._is_ended:
-                if self._error is not None:
-                    raise self._error
-                raise StopAsyncIteration
+                raise StopAsyncIteration if self._error is None or self._link.is_closed else self._error
             self._arrived.clear()
             await self._arrived.wait()
         delivery = self._events.popleft()
@@ -96,16 +95,19 @@ class Subscription(Generic[T]):
 
     def acknowledge(self, event: Event[T]) -> None:
         """Be done with an event and all before it, without asking for the next."""
-        self._client.acknowledge(self, event.position)
+        self._link.acknowledge(self, event.position)
 
     def detach(self) -> None:
         """Deliver no more of it here. A durable one waits for the next client that attaches or subscribes."""
-        self._client.detach(self)
-        self.end(None)
+        if not self._is_ended:
+            self.end(None)
+            self._link.detach(self)
 
     async def unsubscribe(self) -> None:
-        """End it."""
-        await self._client.unsubscribe(self)
+        """End it. Events that have arrived can still be taken."""
+        if not self._is_ended:
+            self.end(None)
+            await self._link.unsubscribe(self)
 
     async def _in_force(self) -> Subscription[T]:
         await self._settled.wait()

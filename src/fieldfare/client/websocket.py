@@ -80,7 +80,7 @@ class WebSocketTransport:
             reason = f"{self.url} has not proved who it is: {error.verify_message}: give the file of its CA as ca_file"
             raise RefusedError("invalid", reason) from error
         except (OSError, EOFError, TimeoutError, WebSocketException) as error:
-            raise NotConnectedError(f"cannot connect to {self.url}: {error or type(error).__name__}") from error
+            raise NotConnectedError(f"cannot connect to {self.url}: {str(error) or type(error).__name__}") from error
         if connection.subprotocol != PROTOCOL:
             await connection.close()
             raise RefusedError("invalid", f"{self.url} does not speak {PROTOCOL}: is it another service?")

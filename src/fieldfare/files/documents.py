@@ -1,12 +1,13 @@
 """Events of a file as they are published: each a JSON object. What is JSON already stays as it is, byte for byte.
 
-The same checks as at a broker are made here, so that a bad row goes to quarantine with its place in the file.
+The same checks as at a broker are made here, so that a bad row is known with its place in the file.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -17,11 +18,10 @@ from fieldfare.files.cells import cell_value
 from fieldfare.files.events import attributes_of
 from fieldfare.files.formats import Format, format_of, input_parts, reading
 from fieldfare.files.lines import Line, RowError, json_lines, text_lines
-from fieldfare.files.quarantine import BadRow, Quarantine, excerpt
+from fieldfare.files.quarantine import BadRow, excerpt
 from fieldfare.messages import EVENT_BYTES_MAX
 
 _BATCH_ROWS = 8192
-_STANDARD_INPUT = "-"
 
 
 class Document(NamedTuple):
@@ -38,31 +38,34 @@ class Document(NamedTuple):
         return BadRow(self.file, reason, excerpt(self.event), line=self.line, row=self.row)
 
 
-def documents(path: Path, quarantine: Quarantine) -> Iterator[Document]:
+def documents(path: Path) -> Iterator[Document | BadRow]:
     """The events of a CSV, JSON lines or Parquet file, or of a folder of Parquet files."""
     parts = input_parts(path)
-    if format_of(parts[0]) is Format.PARQUET:
-        return _of_parquet(parts, quarantine)
-    return _of_text(path, quarantine)
+    return _of_parquet(parts) if format_of(parts[0]) is Format.PARQUET else _of_text(path)
 
 
-def documents_of_lines(stream: BinaryIO, quarantine: Quarantine) -> Iterator[Document]:
-    """The events of JSON lines from a stream, each as soon as its line is complete."""
-    return _of_lines(json_lines(stream), _STANDARD_INPUT, None, quarantine)
+def documents_of_stream(stream: BinaryIO) -> Iterator[Document | BadRow]:
+    """The events of JSON lines, each as soon as its line is complete."""
+    for line in json_lines(stream):
+        yield _of_line(line, "-", 0)
 
 
-def _of_text(path: Path, quarantine: Quarantine) -> Iterator[Document]:
+def document_of(text: str) -> Document | BadRow:
+    """An event that was given as it is."""
+    return next(documents_of_stream(BytesIO(" ".join(text.splitlines()).encode("utf-8", "surrogateescape"))))
+
+
+def _of_text(path: Path) -> Iterator[Document | BadRow]:
     with reading(path), path.open("rb") as stream:
-        yield from _of_lines(text_lines(stream, path), str(path), stream, quarantine)
+        for line in text_lines(stream, path):
+            yield _of_line(line, str(path), stream.tell())
 
 
-def _of_lines(lines: Iterator[Line], file: str, stream: BinaryIO | None, quarantine: Quarantine) -> Iterator[Document]:
-    for line in lines:
-        position = 0 if stream is None else stream.tell()
-        try:
-            yield Document(_event_of_line(line), file, position, line=line.number)
-        except RowError as error:
-            quarantine.add(BadRow(file, str(error), excerpt(line.source), line=line.number))
+def _of_line(line: Line, file: str, position: int) -> Document | BadRow:
+    try:
+        return Document(_event_of_line(line), file, position, line=line.number)
+    except RowError as error:
+        return BadRow(file, str(error), excerpt(line.source), line=line.number)
 
 
 def _event_of_line(line: Line) -> bytes:
@@ -74,7 +77,7 @@ def _event_of_line(line: Line) -> bytes:
     return _encoded({name: cell_value(cell) for name, cell in line.values.items() if cell})
 
 
-def _of_parquet(parts: tuple[Path, ...], quarantine: Quarantine) -> Iterator[Document]:
+def _of_parquet(parts: Sequence[Path]) -> Iterator[Document | BadRow]:
     position = 0
     for part in parts:
         with reading(part), pq.ParquetFile(part) as file:
@@ -86,7 +89,7 @@ def _of_parquet(parts: tuple[Path, ...], quarantine: Quarantine) -> Iterator[Doc
                         event = _encoded({name: value for name, value in values.items() if value is not None})
                         yield Document(event, str(part), position, row=row)
                     except RowError as error:
-                        quarantine.add(BadRow(str(part), str(error), excerpt(values), row=row))
+                        yield BadRow(str(part), str(error), excerpt(values), row=row)
 
 
 def _encoded(values: dict[str, Any]) -> bytes:

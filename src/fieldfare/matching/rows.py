@@ -41,24 +41,47 @@ _HIGHEST: dict[Section, float | int | bytes] = {
 
 def batch_of_rows(rows: Sequence[Event], attributes: Collection[str]) -> Batch:
     """A batch of events that are dicts."""
-    columns = {}
-    for attribute in attributes:
-        groups: dict[tuple[Section, type, type, bool], tuple[list[int], list[Any], list[Any]]] = {}
-        for number, row in enumerate(rows):
-            value = row.get(attribute)
-            if value is None:
-                continue
-            section, low, high = _ends(value, attribute)
-            kind = (section, type(low), type(high), isinstance(value, Range))
-            numbers, lows, highs = groups.setdefault(kind, ([], [], []))
-            numbers.append(number)
-            lows.append(low)
-            highs.append(high)
-        columns[attribute] = [
-            Piece(section, np.array(numbers, np.int64), _values(lows), _values(highs) if ranged else None)
-            for (section, _, _, ranged), (numbers, lows, highs) in groups.items()
-        ]
-    return Batch(len(rows), columns)
+    return Batch(len(rows), {attribute: _pieces(rows, attribute) for attribute in attributes})
+
+
+def _pieces(rows: Sequence[Event], attribute: str) -> list[Piece]:
+    """The values of one attribute, a piece for each type."""
+    values = [row.get(attribute) for row in rows]
+    kinds = set(map(type, values))
+    if len(kinds) == 1 and (uniform := _uniform(kinds.pop(), values)) is not None:
+        return [uniform]
+    return _mixed(values, attribute)
+
+
+def _uniform(kind: type, values: list[Any]) -> Piece | None:
+    """All values at once, where they are of one type that is common; None where it takes a closer look."""
+    try:
+        if kind is float:
+            return Piece(Section.NUMBER, None, Values(np.array(values, np.float64)))
+        if kind is int:
+            return Piece(Section.NUMBER, None, Values(np.array(values, np.int64)))
+        if kind is str:
+            return Piece(Section.STRING, None, Values(texts=Texts.of([value.encode() for value in values])))
+    except (OverflowError, UnicodeEncodeError):
+        pass  # the closer look names the attribute
+    return None
+
+
+def _mixed(values: list[Any], attribute: str) -> list[Piece]:
+    groups: dict[tuple[Section, type, type, bool], tuple[list[int], list[Any], list[Any]]] = {}
+    for number, value in enumerate(values):
+        if value is None:
+            continue
+        section, low, high = _ends(value, attribute)
+        kind = (section, type(low), type(high), isinstance(value, Range))
+        numbers, lows, highs = groups.setdefault(kind, ([], [], []))
+        numbers.append(number)
+        lows.append(low)
+        highs.append(high)
+    return [
+        Piece(section, np.array(numbers, np.int64), _values(lows), _values(highs) if ranged else None)
+        for (section, _, _, ranged), (numbers, lows, highs) in groups.items()
+    ]
 
 
 def _values(points: list[Any]) -> Values:

@@ -16,7 +16,7 @@ from msgspec import Raw
 from fieldfare.errors import EventError
 from fieldfare.files.events import attributes_of
 from fieldfare.files.lines import RowError, json_values
-from fieldfare.matching.rows import batch_of_rows
+from fieldfare.matching.rows import TOO_LARGE, batch_of_rows
 from fieldfare.messages import (
     EVENT_BYTES_MAX,
     Accepted,
@@ -27,7 +27,7 @@ from fieldfare.messages import (
     PipelineMatched,
     Publish,
 )
-from fieldfare.model import INT64_MAX, INT64_MIN, Range
+from fieldfare.model import INT64_MAX, INT64_MIN
 from fieldfare.qos import broken
 from fieldfare.routing.publishers import SequenceGapError
 from fieldfare.routing.refusal import Refusal, require
@@ -266,11 +266,13 @@ def _checked(number: int, event: Raw) -> dict[str, Any]:
     if len(text) > EVENT_BYTES_MAX:
         raise Refusal("invalid", f"event {number} is longer than {EVENT_BYTES_MAX:,} bytes")
     try:
-        row = attributes_of(json_values(text))
-        for value in row.values():
-            kind = type(value)
-            if (kind is int and not INT64_MIN <= value <= INT64_MAX) or kind is Range:
-                batch_of_rows([row], row)  # says what is wrong with it
+        row = json_values(text)
+        kinds = set(map(type, row.values()))
+        if dict in kinds or list in kinds:
+            row = attributes_of(row)
+            batch_of_rows([row], row)  # there may be ranges, which may be wrong
+        elif int in kinds and not all(INT64_MIN <= value <= INT64_MAX for value in row.values() if type(value) is int):
+            raise Refusal("invalid", f"event {number}: {TOO_LARGE}")
     except (RowError, EventError) as error:
         raise Refusal("invalid", f"event {number}: {error}") from error
     return row

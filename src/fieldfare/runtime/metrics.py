@@ -10,11 +10,11 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
 from fieldfare.routing.statistics import Statistics, SubscriptionCounts
-from fieldfare.store.journal import Journal
+from fieldfare.runtime.host import Host
 
 _COUNTERS = {
     "published": "Events accepted from publishers",
@@ -36,9 +36,9 @@ _LABELS = ("tenant", "topic", "subscription")
 class Metrics(Collector):
     """The numbers of one service."""
 
-    def __init__(self, statistics: Callable[[], Statistics], journal: Journal, subscriptions_max: int) -> None:
+    def __init__(self, statistics: Callable[[], Statistics], host: Host, subscriptions_max: int) -> None:
         self._statistics = statistics
-        self._journal = journal
+        self._host = host
         self._subscriptions_max = subscriptions_max
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -70,10 +70,13 @@ class Metrics(Collector):
         yield from _busiest(now.per_subscription, self._subscriptions_max)
 
     def _log(self) -> Iterator[Metric]:
-        journal = self._journal
+        journal = self._host.journal
         yield GaugeMetricFamily("fieldfare_log_bytes", "Size of the log on disk", value=journal.size_bytes)
         for end, position in (("first", journal.first_position), ("last", journal.last_position)):
             yield GaugeMetricFamily(f"fieldfare_log_{end}_position", f"Of the {end} event in the log", value=position)
+        flushes = SummaryMetricFamily("fieldfare_log_flush_seconds", "How long writing to the log took")
+        flushes.add_metric([], self._host.flush_count, self._host.flush_seconds)
+        yield flushes
 
 
 def _busiest(counts: Iterable[SubscriptionCounts], count_max: int) -> Iterator[Metric]:

@@ -1,8 +1,8 @@
 """A service: settings in, a process that serves until it is told to stop.
 
 What can go wrong goes wrong before the first client: settings, certificate, tokens, port and data folder are looked at
-in this order. Stopping loses nothing: nobody new comes in, requests in hand are answered, streams end with "come back",
-and the log is flushed last.
+in this order. Stopping loses nothing: nobody new comes in, what is in hand is answered and stored, the clients are told
+to come back, and the log is closed last.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import asyncio
 import errno
 import logging
 import random
-import signal
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import uvicorn
 
@@ -36,50 +36,135 @@ from fieldfare.runtime.tokens import EVERYBODY, Authenticator, TokenFile
 from fieldfare.runtime.webhooks import WebhookOptions, Webhooks
 from fieldfare.store.journal import Journal, JournalOptions
 
+Announce = Callable[[str], None]
 _BACKLOG = 2048
-_EDGE_NAME = "edge"
 _log = logging.getLogger(__name__)
 
 
-def serve(settings: Settings, announce: Callable[[str], None]) -> None:
+def serve(settings: Settings, announce: Announce) -> None:
     """Serve until SIGTERM or SIGINT. `announce` is told the address as soon as clients can connect."""
     check_certificate(settings.server)
     folder = Path(settings.server.data)
     is_open = is_development(settings.server, has_tokens=bool(TokenFile(folder).tokens()))
-    if is_open:
-        _log.warning(
-            "DEVELOPMENT MODE: there are no tokens, so every program on this machine may do everything here; "
-            "`fieldfare tokens create` makes one and ends this"
-        )
-    with _listening(settings.server) as listener:
+    with _bound(settings.server) as listener:
         _make(folder)
         log = JournalOptions(settings.log.segment_bytes, settings.log.retention_bytes)
-        with Journal(folder / "log", log) as journal:
-            ...
+        with Journal(folder / "log", log) as journal, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            if is_open:
+                _log.warning(
+                    "DEVELOPMENT MODE: there are no tokens, so every program on this machine may do everything here; "
+                    "`fieldfare tokens create` makes one, and ends this"
+                )
+            runner.run(_serve(settings, journal, Authenticator(folder, is_open=is_open), listener, announce))
 
 
-def _listening(server: Server) -> socket.socket:
-    """A socket that is bound, so that from now on nobody else takes the port."""
+async def _serve(
+    settings: Settings, journal: Journal, authenticator: Authenticator, listener: socket.socket, announce: Announce
+) -> None:
+    webhooks = Webhooks(Addresses(settings.webhooks.allow), WebhookOptions(secret=settings.webhooks.secret))
+    edge = Edge("edge", random.SystemRandom(), settings.edge)
+    host = Host(edge, journal, webhooks)
+    metrics = Metrics(edge.statistics, host, settings.limits.metrics_subscriptions_max)
+    options = GatewayOptions(
+        metrics=metrics.render,
+        why_not_ready=lambda: host.failure,
+        is_development=authenticator.is_open,
+        origins=frozenset(settings.server.origins),
+        connections_max=settings.limits.connections_max,
+    )
+    config = uvicorn.Config(application(host, authenticator, options), **_http_options(settings.server))
+    await host.start()
     try:
-        family, _, _, _, address = socket.getaddrinfo(
-            server.host, server.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+        await _declare(settings.topics, Gateway(host, authenticator, options))
+    except ServiceError:
+        await host.stop()
+        raise
+    await _Server(config, host, lambda: announce(_address(settings.server, listener))).serve([listener])
+    await webhooks.close()
+
+
+async def _declare(topics: Mapping[str, Topic], gateway: Gateway) -> None:
+    """Make the topics of the settings, or change those there are."""
+    for name, topic in topics.items():
+        async with Exchange(gateway, Identity(topic.tenant, EVERYBODY.rights)) as exchange:
+            try:
+                await exchange.ask(DeclareTopic(REF, name, topic.offered, topic.matching), Done)
+            except ProblemError as error:
+                raise ServiceError(f"topics.{name}: {error}") from error
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it is ready, and that parts from its clients before it closes their connections."""
+
+    def __init__(self, config: uvicorn.Config, host: Host, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._host = host
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        _log.info("Stopping")
+        for server in self.servers:
+            server.close()
+        await self._host.stop()
+        await super().shutdown(sockets)
+        _log.info("Stopped")
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as uvicorn calls it
+        """Stop; asked again, wait for nobody. To be stopped is no failure, so the signal is not raised again."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def _http_options(server: Server) -> dict[str, Any]:
+    return server_options() | {
+        "ssl_certfile": server.tls_certificate,
+        "ssl_keyfile": server.tls_key,
+        "proxy_headers": server.behind_proxy,
+        "backlog": _BACKLOG,
+        "lifespan": "off",
+        "log_config": None,
+        "timeout_graceful_shutdown": server.shutdown_seconds,
+    }
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def _bound(server: Server) -> socket.socket:
+    """A socket that is bound: nobody else takes the port, and clients are turned away until the service is ready."""
+    try:
+        found = socket.getaddrinfo(server.host, server.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror as error:
-        raise ServiceError(f"server.host: {server.host!r} is not an address of this machine: {error.strerror}") from error
+        raise ServiceError(f"server.host: {server.host!r} is no address of this machine: {error.strerror}") from error
+    family, kind, protocol, _, address = found[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
     except OSError as error:
+        listener.close()
         raise ServiceError(_why_not_bound(server, error)) from error
+    return listener
 
 
 def _why_not_bound(server: Server, error: OSError) -> str:
     match error.errno:
         case errno.EADDRINUSE:
-            return f"port {server.port} is in use: stop what uses it, or take another with --port; 0 takes a free one"
+            return f"port {server.port} is in use: stop what uses it, or choose another with --port; 0 takes a free one"
         case errno.EACCES:
-            return f"port {server.port} is not for this user: take one from 1024 on with --port"
+            return f"port {server.port} is not for this user: choose one from 1024 on with --port"
         case errno.EADDRNOTAVAIL:
-            return f"server.host: {server.host} is not an address of this machine"
-    return f"{server.host}:{server.port} cannot be listened on: {error.strerror}"
+            return f"server.host: {server.host} is no address of this machine"
+    return f"{server.host}:{server.port} cannot be used: {error.strerror}"
 
 
 def _address(server: Server, listener: socket.socket) -> str:

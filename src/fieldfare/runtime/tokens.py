@@ -126,7 +126,7 @@ class Authenticator:
 
     def __init__(self, folder: Path, *, is_open: bool = False, clock: Callable[[], float] = time.time) -> None:
         self._file = TokenFile(folder)
-        self._is_open = is_open
+        self.is_open = is_open
         self._clock = clock
         self._seen: tuple[int, int, int] | None = None  # what the file looked like when it was read
         self._tokens: dict[str, Token] = {}
@@ -134,7 +134,7 @@ class Authenticator:
     def identify(self, token: str | None, client_host: str | None) -> Identity:
         """Who a token belongs to; raises UnauthenticatedError, which does not hold the token."""
         self._reload()
-        if self._is_open and is_loopback(client_host or ""):
+        if self.is_open and is_loopback(client_host or ""):
             return EVERYBODY
         if token is None:
             raise UnauthenticatedError(
@@ -161,10 +161,10 @@ class Authenticator:
         try:
             self._tokens = {token.sha256: token for token in self._file.tokens()}
         except ConfigError as error:
-            self._tokens, self._is_open = {}, False
+            self._tokens, self.is_open = {}, False
             _log.error("No client can be let in: %s", error)
         if self._tokens:
-            self._is_open = False
+            self.is_open = False
 
 
 def _hash(token: str) -> str:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from fieldfare.messages import EventsStored, Fetched, Position, Record
 from fieldfare.simulation.clock import Clock
 
-FLUSH_SECONDS = 0.002
 RECORDS_PER_FETCH = 16  # few, so that readers have to ask several times
 
 
@@ -34,7 +33,8 @@ class SimulatedLog:
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self.on_stored: Callable[[int], None] = lambda _: None
         self.on_failure: Callable[[int, str], None] = lambda _number, _reason: None
-        self.flush_seconds = FLUSH_SECONDS
+        self.flush_seconds = 0.002
+        self.stall_seconds = 0.0  # so much longer does a flush take now
         self.failure: str | None = None  # why nothing can be stored now: the disk is full, a flush fails
         self.appended_since_checkpoint = 0
         self._clock = clock
@@ -59,7 +59,7 @@ class SimulatedLog:
         self._flushing, self._waiting = self._waiting, []
         seconds = 0.0
         if any(entry.is_durable for entry in self._flushing):
-            seconds = self.flush_seconds * (0.5 + self._rng.random())
+            seconds = self.flush_seconds * (0.5 + self._rng.random()) + self.stall_seconds
         life = self._life
         self._clock.after(seconds, lambda: self._end_flush() if life == self._life else None)
 

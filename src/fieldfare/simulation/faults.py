@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from fieldfare.simulation.client import SimulatedClient
-from fieldfare.simulation.disk import FLUSH_SECONDS
 from fieldfare.simulation.host import SimulatedHost
 from fieldfare.simulation.world import World
 
@@ -96,11 +95,10 @@ def _full(world: World, fault: Fault) -> Callable[[], None]:
 
 def _slow(world: World, fault: Fault) -> Callable[[], None]:
     log = _host(world, fault).log
-    before = log.flush_seconds
-    log.flush_seconds = 0.3
+    log.stall_seconds = 0.3
 
     def end() -> None:
-        log.flush_seconds = FLUSH_SECONDS
+        log.stall_seconds = 0.0
 
     return end
 

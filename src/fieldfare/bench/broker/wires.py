@@ -242,6 +242,7 @@ class FieldfareWire:
         self.reply = b""
         self._rest = b""
         self._is_open = False
+        self._asked = b""  # to be sent when it is
         self._offered = Offered() if is_durable else self._VOLATILE
         self._requested = Requested(reliability=self._offered.reliability)
         self._answers_missing = 0
@@ -260,7 +261,8 @@ class FieldfareWire:
             Subscribe(ref=ref, topic=TOPIC, condition=square.condition, qos=self._requested, window=self._WINDOW)
             for ref, square in enumerate(squares)
         ]
-        return request.encode() + _message(*map(_encode, asked or [DeclareTopic(0, TOPIC, self._offered)]))
+        self._asked = _message(*map(_encode, asked or [DeclareTopic(0, TOPIC, self._offered)]))
+        return request.encode()
 
     def publication(self, events: Sequence[bytes]) -> bytes:
         """Some events."""
@@ -287,7 +289,9 @@ class FieldfareWire:
             if header == 0x81:
                 for frame in _frames_of(data[begin:start]):
                     self._take(frame, events)
-            elif header != 0x89:  # a ping needs no answer in the time that a run takes
+            elif header == 0x89:
+                self.reply += _message(data[begin:start], header=0x8A)
+            else:
                 raise WireError(f"a WebSocket frame of type {header:#x}: {data[begin:start]!r}")
         self._rest = data[start:]
         return events
@@ -297,6 +301,8 @@ class FieldfareWire:
         if end and not head.startswith(b"HTTP/1.1 101"):
             raise WireError(head.decode())
         self._is_open = bool(end)
+        if self._is_open:
+            self.reply = self._asked
         return rest if end else data
 
     def _take(self, frame: _EdgeFrame, events: list[Event]) -> None:
@@ -328,12 +334,12 @@ class FieldfareWire:
             self.reply += _message(_encode(Ack(subscription, deliveries[-1].position)))
 
 
-def _message(*frames: bytes) -> bytes:
-    """One WebSocket text message; masked, as the protocol asks of clients, with zeros, which change nothing."""
+def _message(*frames: bytes, header: int = 0x81) -> bytes:
+    """One WebSocket message, of text unless told; masked, as clients must, with zeros, which change nothing."""
     text = b"\n".join(frames)
     size = len(text)
     if size < 126:
-        return struct.pack("!BB4x", 0x81, 0x80 | size) + text
+        return struct.pack("!BB4x", header, 0x80 | size) + text
     if size < 65_536:
-        return struct.pack("!BBH4x", 0x81, 0xFE, size) + text
-    return struct.pack("!BBQ4x", 0x81, 0xFF, size) + text
+        return struct.pack("!BBH4x", header, 0xFE, size) + text
+    return struct.pack("!BBQ4x", header, 0xFF, size) + text

@@ -1,0 +1,277 @@
+"""Runs a session on asyncio: opens connections one after another, and carries what the session says to each.
+
+One task opens connections and reads, one writes. An event costs no task and no future, only its place in a queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import secrets
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from fieldfare.client.outputs import (
+    Completed,
+    Delivered,
+    Failed,
+    Key,
+    Noticed,
+    Output,
+    Reconnect,
+    SessionOptions,
+    Transmit,
+)
+from fieldfare.client.session import ClientSession
+from fieldfare.client.subscription import Subscription
+from fieldfare.client.transport import Connection, Transport
+from fieldfare.errors import FieldfareError, NotConnectedError
+from fieldfare.messages import ClientFrame, Position, Subscribed
+
+Command: TypeAlias = Callable[[Key, float], list[Output]]
+
+_log = logging.getLogger("fieldfare.client")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """How a client connects, and how long it tries."""
+
+    connect_timeout_seconds: float = 10.0  # for the first connection; later ones are tried until it is closed
+    reconnect_delay_seconds: float = 0.1  # doubled with each failure, and varied, so that not all come back at once
+    reconnect_delay_seconds_max: float = 5.0
+    close_timeout_seconds: float = 5.0  # for the publications that wait for an answer
+    publisher: str = "client"  # the beginning of the name under which it publishes; the rest makes it the only one
+    session: SessionOptions = field(default_factory=SessionOptions)
+
+
+class Link:
+    """A session, and the connection that it has at the moment."""
+
+    def __init__(self, transport: Transport, options: ClientOptions) -> None:
+        self.session = ClientSession(f"{options.publisher}-{secrets.token_hex(8)}", options.session)
+        self.is_closed = False
+        self._options = options
+        self._transport = transport
+        self._connection: Connection | None = None
+        self._outgoing: list[ClientFrame] = []  # bounded by the publications and windows that the session allows
+        self._is_outgoing = asyncio.Event()
+        self._answered = asyncio.Event()  # a publication has its answer
+        self._opened = asyncio.Event()  # there was a connection, or there will be none
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._trouble = "the client is not connected: enter it with `async with`"
+        self._over: FieldfareError | None = None  # why nothing will be answered any more
+
+    # Its life.
+
+    async def open(self) -> None:
+        """Open the first connection."""
+        if self._task is not None:
+            raise NotConnectedError("a client is entered once: make another with fieldfare.connect")
+        self._task = asyncio.create_task(self._run())
+        self._task.add_done_callback(self._ran)
+        try:
+            async with asyncio.timeout(self._options.connect_timeout_seconds):
+                await self._opened.wait()
+        except (TimeoutError, asyncio.CancelledError) as error:
+            await self._stop(NotConnectedError(self._trouble))
+            if isinstance(error, TimeoutError):
+                raise NotConnectedError(self._trouble) from None
+            raise
+        if self._over is not None:
+            raise self._over
+
+    async def close(self, *, is_patient: bool) -> None:
+        """Wait for the last answers, if there is patience; say the last words, and close."""
+        if is_patient and self._over is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._options.close_timeout_seconds):
+                    await self._until(lambda: not self.session.unanswered)
+        self.is_closed = True
+        await self._stop(NotConnectedError("the client is closed"))
+
+    async def _stop(self, error: FieldfareError) -> None:
+        connection = self._connection
+        self._end(error)
+        if connection is not None and self._outgoing:
+            with contextlib.suppress(NotConnectedError):
+                await connection.send(self._outgoing)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def _end(self, error: FieldfareError) -> None:
+        """Nothing will be answered any more."""
+        if self._over is None:
+            self._over = error
+            self._do(self.session.close(error))
+            self._answered.set()
+            self._opened.set()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _ran(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._end(
+                error if isinstance(error, FieldfareError) else NotConnectedError(f"the client failed: {error!r}")
+            )
+
+    # What the application asks.
+
+    def ask(self, command: Command) -> asyncio.Future[Any]:
+        """Give the session a command; the future is done when it is answered."""
+        self._check()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._do(command(future, self._now))
+        self._set_timer()
+        return future
+
+    async def room(self) -> None:
+        """Wait until one more publication may be on its way."""
+        await self._until(lambda: self.session.has_room)
+        self._check()
+
+    def subscribe(self, subscription: Subscription[Any]) -> None:
+        """Begin to deliver."""
+        self._check()
+        self._do(self.session.subscribe(subscription, subscription.request, self._now))
+        self._set_timer()
+
+    def acknowledge(self, subscription: Subscription[Any], position: Position) -> None:
+        """The application is done with all events up to a position."""
+        if self._over is None:
+            self._do(self.session.ack(subscription, position, self._now))
+            self._set_timer()
+
+    def detach(self, subscription: Subscription[Any]) -> None:
+        """Deliver no more here."""
+        self._do(self.session.detach(subscription))
+
+    async def unsubscribe(self, subscription: Subscription[Any]) -> None:
+        """End a subscription."""
+        await self.ask(lambda key, now: self.session.unsubscribe(key, subscription, now))
+
+    def _check(self) -> None:
+        if self._over is not None or self._task is None:
+            raise self._over or NotConnectedError(self._trouble)
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so() and self._over is None:
+            self._answered.clear()
+            await self._answered.wait()
+
+    # Connections.
+
+    async def _run(self) -> None:
+        delay_seconds, delay_seconds_max = (
+            self._options.reconnect_delay_seconds,
+            self._options.reconnect_delay_seconds_max,
+        )
+        while True:
+            try:
+                connection = await self._transport.connect()
+            except NotConnectedError as error:
+                self._trouble = str(error)
+            else:
+                opened_at = self._now
+                self._opened.set()
+                await self._serve(connection)
+                if self._now - opened_at > delay_seconds_max:
+                    delay_seconds = self._options.reconnect_delay_seconds
+            _log.info("%s; connecting again", self._trouble)
+            await asyncio.sleep(delay_seconds * random.uniform(0.5, 1.0))  # noqa: S311 - it is no secret
+            delay_seconds = min(2 * delay_seconds, delay_seconds_max)
+
+    async def _serve(self, connection: Connection) -> None:
+        """Carry frames until the connection is gone."""
+        self._connection = connection
+        self._outgoing.clear()
+        self._do(self.session.connected(self._now))
+        writer = asyncio.create_task(self._write(connection))
+        try:
+            while True:
+                frames = await connection.receive()
+                now = self._now
+                for frame in frames:
+                    self._do(self.session.received(frame, now))
+                self._set_timer()
+        except NotConnectedError as error:
+            self._trouble = str(error)
+        finally:
+            self._connection = None
+            self.session.disconnected(self._now)
+            writer.cancel()
+            await asyncio.wait([writer])
+            await connection.close()
+
+    async def _write(self, connection: Connection) -> None:
+        """Send what came together in one turn of the loop, together."""
+        while True:
+            await self._is_outgoing.wait()
+            self._is_outgoing.clear()
+            frames, self._outgoing = self._outgoing, []
+            try:
+                await connection.send(frames)
+            except NotConnectedError:
+                return  # who reads is told so too
+
+    # What the session says.
+
+    @property
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _do(self, outputs: Iterable[Output]) -> None:
+        for output in outputs:
+            match output:
+                case Transmit():
+                    self._outgoing.append(output.frame)
+                    self._is_outgoing.set()
+                case Delivered(Subscription() as subscription, events):
+                    subscription.give(events)
+                case Noticed(Subscription() as subscription, notice):
+                    subscription.notice(notice)
+                case Completed():
+                    self._complete(output)
+                case Failed():
+                    self._fail(output)
+                case Reconnect():
+                    self._trouble = output.reason
+                    if self._connection is not None:
+                        self._connection.abort()
+
+    def _complete(self, completed: Completed) -> None:
+        match completed.key, completed.answer:
+            case Subscription() as subscription, Subscribed() as answer:
+                subscription.confirm(answer.subscription)
+            case asyncio.Future() as future, answer:
+                if not future.done():
+                    future.set_result(answer)
+                self._answered.set()
+
+    def _fail(self, failed: Failed) -> None:
+        match failed.key:
+            case Subscription() as subscription:
+                subscription.end(failed.error)
+            case asyncio.Future() as future:
+                if not future.done():
+                    future.set_exception(failed.error)
+                self._answered.set()
+            case _:
+                _log.warning("the service refused something: %s", failed.error)
+
+    def _set_timer(self) -> None:
+        at = self.session.next_timer
+        if at is not None and (self._timer is None or at < self._timer.when()):
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = asyncio.get_running_loop().call_at(at, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        self._do(self.session.timer(self._now))
+        self._set_timer()

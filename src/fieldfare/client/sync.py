@@ -1,0 +1,97 @@
+"""The client for programs without an event loop: a thread of its own runs the one for asyncio.
+
+with fieldfare.connect_sync("http://localhost:8600", token=token) as client:
+    client.publish("traffic", {"road": "A10", "speed": 12})
+    for event in client.subscribe("traffic", "speed < 25"):
+        print(event.attributes)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Generic, Self, TypeVar
+
+from fieldfare.client.aio import Client, connect
+from fieldfare.client.events import Event
+from fieldfare.client.subscription import Subscription
+from fieldfare.client.transport import Transport
+
+T = TypeVar("T")
+
+
+def connect_sync(address: str | Transport, **options: Any) -> SyncClient:
+    """A connected client of the service at a URL; the options are those of `fieldfare.connect`."""
+    return SyncClient(connect(address, **options))
+
+
+class SyncClient:
+    """A client whose calls return when they are done. They may come from any thread."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="fieldfare-client", daemon=True)
+        self._thread.start()
+        try:
+            self.run(client.__aenter__)
+        except BaseException:
+            self._stop()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Wait for the last answers, and close."""
+        if self._thread.is_alive():
+            self.run(self._client.__aexit__, None, None, None)
+            self._stop()
+
+    def publish(self, topic: str, events: Any, **options: Any) -> None:
+        """Publish an event, or a list; see `Client.publish`."""
+        self.run(self._client.publish, topic, events, **options)
+
+    def subscribe(self, topic: str, condition: str, **options: Any) -> SyncSubscription[Any]:
+        """Subscribe; it is in force when this returns. See `Client.subscribe`."""
+
+        async def subscribed() -> Subscription[Any]:
+            return await self._client.subscribe(topic, condition, **options)
+
+        return SyncSubscription(self, self.run(subscribed))
+
+    def run(self, method: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> T:
+        """Call a method of the asyncio client, and wait for its result."""
+
+        async def called() -> T:
+            return await method(*arguments, **options)
+
+        return asyncio.run_coroutine_threadsafe(called(), self._loop).result()
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class SyncSubscription(Generic[T]):
+    """Events as they come; an event is acknowledged when the next is asked for."""
+
+    def __init__(self, client: SyncClient, subscription: Subscription[T]) -> None:
+        self._client = client
+        self._subscription = subscription
+
+    def __iter__(self) -> Iterator[Event[T]]:
+        while True:
+            try:
+                yield self._client.run(self._subscription.__anext__)
+            except StopAsyncIteration:
+                return
+
+    def unsubscribe(self) -> None:
+        """End it."""
+        self._client.run(self._subscription.unsubscribe)

@@ -1,0 +1,66 @@
+"""What the commands of clients share: where the service is, and who asks.
+
+A token comes from the environment or from a file, never from an argument, which every user of the machine could read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
+
+import typer
+
+from fieldfare.errors import InputError, NotConnectedError
+
+if TYPE_CHECKING:
+    from fieldfare.client.aio import Client
+
+DEFAULT_URL = "http://127.0.0.1:7380"
+Url = Annotated[str, typer.Option(envvar="FIELDFARE_URL", help="Where the service is.")]
+TokenPath = Annotated[
+    Path | None, typer.Option("--token-file", help="A file with the token.", show_default="the variable FIELDFARE_TOKEN")
+]
+CaFile = Annotated[
+    Path | None,
+    typer.Option(envvar="FIELDFARE_CA_FILE", help="Who vouches for the service.", show_default="the system's"),
+]
+_CONNECT_SECONDS = 3.0  # somebody waits at a terminal
+
+T = TypeVar("T")
+
+
+class Service(NamedTuple):
+    """A service as the options describe it."""
+
+    url: str
+    token_file: Path | None
+    ca_file: Path | None
+
+    def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        """Do something as a client."""
+        return asyncio.run(self._run(work))
+
+    async def _run(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        from fieldfare.client.aio import ClientOptions, connect
+
+        options = ClientOptions(connect_timeout_seconds=_CONNECT_SECONDS)
+        client = connect(self.url, token=self._token(), ca_file=self.ca_file, options=options)
+        try:
+            await client.__aenter__()
+        except NotConnectedError as error:
+            raise NotConnectedError(f"{error}\nIs it running? `fieldfare serve` starts it.") from error
+        async with client:
+            return await work(client)
+
+    def _token(self) -> str | None:
+        if self.token_file is None:
+            return os.environ.get("FIELDFARE_TOKEN") or None
+        try:
+            return self.token_file.read_text(encoding="ascii").strip()
+        except OSError as error:
+            raise InputError(f"{self.token_file}: cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise InputError(f"{self.token_file}: this is not a token") from error

@@ -1,0 +1,127 @@
+"""The files of one topic: events written for the pipeline, its output read, and both removed when they are done with."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from fieldfare.messages import MatchedEvent
+from fieldfare.runtime.spark.lines import EVENT, MARK, Carried, Columns, Publication
+from fieldfare.runtime.spark.subscriptions import subscription_of
+from fieldfare.store.outputs import SUBSCRIPTION_IDS, batch_folder, read_commit
+
+_file_name = re.compile(r"(\d{20})\.jsonl", re.ASCII)
+_PARTIAL = ".partial"
+_carried = msgspec.json.Decoder(Carried)
+
+
+class _Description(msgspec.Struct, frozen=True):
+    tenant: str
+    topic: str
+    columns: dict[str, str] = {}
+
+
+class Batch(NamedTuple):
+    """What a batch of the pipeline holds for the edge, in the order of handing over, and the marks in it."""
+
+    events: list[MatchedEvent]
+    marks: list[str]
+    quarantined: int
+
+
+class TopicFolder:
+    """The folder of a topic. Its name is made here: those of tenants and topics are not for file systems."""
+
+    def __init__(self, root: Path, tenant: str, topic: str) -> None:
+        self.path = root.absolute() / sha256(f"{tenant}\0{topic}".encode()).hexdigest()[:32]
+        self.events, self.output = self.path / "events", self.path / "output"
+        self.checkpoint = self.path / "checkpoint"
+        self._description = self.path / "topic.json"
+        self._tenant, self._topic = tenant, topic
+        self._last_number = 0
+
+    def open(self) -> dict[str, str]:
+        """Make the folders, if they are not there; the columns that were learned."""
+        for folder in (self.events, self.output):
+            folder.mkdir(parents=True, exist_ok=True)
+        for leftover in self.events.glob(f".*{_PARTIAL}"):
+            leftover.unlink()
+        names = (_file_name.fullmatch(entry.name) for entry in self.events.iterdir())
+        self._last_number = max((int(name[1]) for name in names if name), default=0)
+        if not self._description.exists():
+            self.save({})
+        return msgspec.json.decode(self._description.read_bytes(), type=_Description).columns
+
+    def save(self, columns: dict[str, str]) -> None:
+        """Remember columns, durably."""
+        _write(self._description, [msgspec.json.encode(_Description(self._tenant, self._topic, columns))])
+
+    def write(self, publications: Sequence[Publication], columns: Columns) -> str:
+        """Hand events over: a file that is there whole and durably when this returns. Its name is its mark."""
+        # Files are read in the order of their times, and then of their names: both grow, though the clock may not.
+        self._last_number = number = max(time.time_ns(), self._last_number + 1)
+        path = self.events / f"{number:020d}.jsonl"
+        try:
+            _write(path, columns.lines(number, publications, path.name), time_ns=number)
+        except OSError:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)  # it is not known to be durable, so it is not handed over
+            raise
+        return path.name
+
+    def read(self, batch_id: int) -> Batch:
+        """What the pipeline committed."""
+        commit = read_commit(self.output, batch_id)
+        table = commit.table([EVENT, MARK, SUBSCRIPTION_IDS])
+        if not table.num_rows:
+            return Batch([], [], commit.quarantined)
+        texts, marks, ids = (table.column(name).to_pylist() for name in (EVENT, MARK, SUBSCRIPTION_IDS))
+        found = [
+            (_carried.decode(text), [subscription_of(self._tenant, key) for key in keys])
+            for text, keys in zip(texts, ids, strict=True)
+            if text is not None
+        ]
+        found.sort(key=lambda item: (item[0].file, item[0].row))
+        events = [MatchedEvent(event.id, event.publisher, event.at, event.event, keys) for event, keys in found]
+        return Batch(events, [mark for mark in marks if mark is not None], commit.quarantined)
+
+    def remove_events(self, marks: Iterable[str]) -> None:
+        """Remove files that have been matched."""
+        for mark in marks:
+            if _file_name.fullmatch(mark):
+                (self.events / mark).unlink(missing_ok=True)
+
+    def remove_output(self, batch_id: int) -> None:
+        """Remove a batch that the edge has; not the last one, by which the pipeline knows that it committed it."""
+        shutil.rmtree(batch_folder(self.output, batch_id))
+
+
+def _write(path: Path, content: Iterable[bytes], time_ns: int | None = None) -> None:
+    """Write a file that appears whole, and durably."""
+    partial = path.with_name(f".{path.name}{_PARTIAL}")
+    try:
+        with partial.open("wb") as file:
+            file.writelines(content)
+            file.flush()
+            if time_ns is not None:
+                os.utime(file.fileno(), ns=(time_ns, time_ns))
+            os.fsync(file.fileno())
+        partial.rename(path)
+    except OSError:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
+    descriptor = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,121 @@
+"""Events as lines for the pipeline, and back: columns to match by, and beside them the event itself, byte for byte.
+
+Spark wants to know the columns and their types. Where the operator has not said them, they are learned: an attribute is
+of the kind that its first value had, and a value of another kind is left out, since it could match nothing. Numbers are
+DOUBLE, inner objects give dotted names, as they do at an edge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from fieldfare.files.events import attributes_of
+from fieldfare.files.lines import json_values
+from fieldfare.messages import HandEvents
+from fieldfare.model import Range
+from fieldfare.store.outputs import BATCH_ID, SUBSCRIPTION_IDS
+
+EVENT, MARK = "_fieldfare", "_mark"
+COLUMNS_MAX = 300  # with the length of names, they bound the pipeline's command line
+_RANGE = "STRUCT<low: DOUBLE, high: DOUBLE>"
+_RESERVED = {BATCH_ID, SUBSCRIPTION_IDS, "subscription_id"}  # columns of the pipeline's output
+_column_name = re.compile(r"[^\W\d_][\w.-]{0,63}")
+_encode = msgspec.json.Encoder().encode
+
+
+class Carried(msgspec.Struct, frozen=True, array_like=True):
+    """An event on its way through the pipeline, and its place among all that were handed over."""
+
+    file: int
+    row: int
+    id: str
+    publisher: str | None
+    at: float
+    event: Raw
+
+
+class Publication(NamedTuple):
+    """Events that were handed over together, and of each the values to match by."""
+
+    effect: HandEvents
+    rows: list[dict[str, Any]]
+
+
+@dataclass
+class Columns:
+    """The columns of a topic's events: those that the operator gave as DDL, or by name the types that were learned."""
+
+    given: str | None = None
+    kinds: dict[str, str] = field(default_factory=dict)
+
+    def read(self, effect: HandEvents) -> Publication:
+        """The values of events; a ValueError or RowError if one is no event, which an edge does not let through."""
+        rows = [json_values(bytes(event)) for event in effect.events]
+        return Publication(effect, rows if self.given is not None else [attributes_of(row) for row in rows])
+
+    def learn(self, publications: Iterable[Publication]) -> bool:
+        """Take up attributes that are new; whether there were any."""
+        if self.given is not None:
+            return False
+        before = len(self.kinds)
+        for publication in publications:
+            for row in publication.rows:
+                for name in row.keys() - self.kinds.keys():
+                    if (kind := _kind(row[name])) is not None and self._has_room_for(name):
+                        self.kinds[name] = kind
+        return len(self.kinds) > before
+
+    @property
+    def schema(self) -> str | None:
+        """The columns as DDL, with the bridge's own; None before there are any."""
+        learned = ", ".join(f"`{name}` {kind}" for name, kind in self.kinds.items())
+        events = self.given or learned
+        return f"{events}, {EVENT} STRING, {MARK} STRING" if events else None
+
+    def lines(self, file: int, publications: Iterable[Publication], mark: str) -> Iterator[bytes]:
+        """The lines of a file."""
+        row_number = 0
+        for effect, rows in publications:
+            for event_id, event, row in zip(effect.ids, effect.events, rows, strict=True):
+                carried = _encode(Carried(file, row_number, event_id, effect.publisher, effect.at, event)).decode()
+                yield _encode({**self._fitting(row), EVENT: carried, MARK: None}) + b"\n"
+                row_number += 1
+        yield _encode({MARK: mark}) + b"\n"
+
+    def _fitting(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self.given is not None:
+            return row
+        kinds = self.kinds
+        return {
+            name: {"low": value.low, "high": value.high} if isinstance(value, Range) else value
+            for name, value in row.items()
+            if name in kinds and kinds[name] == _kind(value)
+        }
+
+    def _has_room_for(self, name: str) -> bool:
+        folded = name.lower()  # Spark's names ignore case
+        return (
+            len(self.kinds) < COLUMNS_MAX
+            and _column_name.fullmatch(name) is not None
+            and folded not in _RESERVED
+            and all(folded != known.lower() for known in self.kinds)
+        )
+
+
+def _kind(value: object) -> str | None:
+    match value:
+        case bool():
+            return "BOOLEAN"
+        case int() | float():
+            return "DOUBLE"
+        case str():
+            return "STRING"
+        case Range() if _kind(value.low) == _kind(value.high) == "DOUBLE":
+            return _RANGE
+    return None
