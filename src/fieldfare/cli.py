@@ -13,7 +13,7 @@ import typer.core
 from rich.console import Console
 
 from fieldfare import __version__
-from fieldfare.commands import bench, config, experiments, pipeline, subscriptions, tokens
+from fieldfare.commands import bench, config, experiments, pipeline, service, subscriptions, tokens, topics
 from fieldfare.errors import FieldfareError
 
 _EXIT_BAD_INPUT = 2
@@ -42,8 +42,11 @@ app.add_typer(bench.app, name="bench", help="Measure Fieldfare beside its peers.
 app.add_typer(pipeline.app, name="pipeline", help="Match a stream of events on Spark.")
 app.add_typer(experiments.app, name="experiments", help="Run the papers' experiments again.")
 app.add_typer(subscriptions.app, name="subscriptions", help="Keep subscriptions in a store.")
+app.add_typer(topics.app, name="topics", help="Show and make topics of a service.")
 app.add_typer(tokens.app, name="tokens", help="Let clients of a service in.")
 app.add_typer(config.app, name="config", help="Check the settings of a service.")
+for command in (service.serve, service.publish, service.subscribe):
+    app.command()(command)
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - the command line's library calls it so

@@ -77,7 +77,7 @@ def test_a_full_disk_stores_nothing_and_says_so_until_there_is_room() -> None:
     log.append(0, events(0))
     log.append(1, events(1))
     clock.run_for(1.0)
-    assert (confirmed.stored, confirmed.failed) == ([], [(0, "no space left"), (1, "no space left")])
+    assert (confirmed.stored, confirmed.failed) == ([], [(1, "no space left")])
     log.failure = None
     log.append(2, events(2))
     clock.run_for(1.0)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 DEFAULT_URL = "http://127.0.0.1:7380"
 Url = Annotated[str, typer.Option(envvar="FIELDFARE_URL", help="Where the service is.")]
 TokenPath = Annotated[
-    Path | None, typer.Option("--token-file", help="A file with the token.", show_default="the variable FIELDFARE_TOKEN")
+    Path | None,
+    typer.Option("--token-file", help="A file with the token.", show_default="the variable FIELDFARE_TOKEN"),
 ]
 CaFile = Annotated[
     Path | None,
@@ -44,15 +46,17 @@ class Service(NamedTuple):
         return asyncio.run(self._run(work))
 
     async def _run(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        from fieldfare.client.aio import ClientOptions, connect
+        from fieldfare.client.aio import connect
+        from fieldfare.client.link import ClientOptions
 
         options = ClientOptions(connect_timeout_seconds=_CONNECT_SECONDS)
-        client = connect(self.url, token=self._token(), ca_file=self.ca_file, options=options)
-        try:
-            await client.__aenter__()
-        except NotConnectedError as error:
-            raise NotConnectedError(f"{error}\nIs it running? `fieldfare serve` starts it.") from error
-        async with client:
+        async with AsyncExitStack() as stack:
+            try:
+                client = await stack.enter_async_context(
+                    connect(self.url, token=self._token(), ca_file=self.ca_file, options=options)
+                )
+            except NotConnectedError as error:
+                raise NotConnectedError(f"{error}\nIs it running? `fieldfare serve` starts it.") from error
             return await work(client)
 
     def _token(self) -> str | None:
@@ -64,3 +68,13 @@ class Service(NamedTuple):
             raise InputError(f"{self.token_file}: cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
             raise InputError(f"{self.token_file}: this is not a token") from error
+
+
+def converted(options: dict[str, Any], kind: type[T]) -> T:
+    """A struct of options; those that were not given are left to its defaults."""
+    import msgspec
+
+    try:
+        return msgspec.convert({name: value for name, value in options.items() if value is not None}, kind)
+    except msgspec.ValidationError as error:
+        raise typer.BadParameter(str(error).replace("$.", "--").replace("_seconds`", "`")) from error

@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from fieldfare.demo import traffic
+from fieldfare.demo import live, traffic
 from fieldfare.errors import FieldfareError
 from fieldfare.store.log import SubscriptionStore, open_store
 
@@ -34,6 +34,7 @@ _FILES = 32
 _FILES_PER_BATCH = 4
 _CHANGED_SHARE = 0.1  # of the drivers go home, and as many set out
 _SHOWN_MATCHES = 5
+_LIVE_DRIVERS, _LIVE_EVENTS = 1000, 4000
 _POLL_SECONDS = 0.05
 
 
@@ -109,6 +110,7 @@ def run(options: DemoOptions, console: Console) -> None:
             matches = ds.dataset(options.matches_folder, format="parquet", partitioning="hive").to_table()
             _tell_matches(matches, city, console)
             _verify(spark, matches, city, options, console)
+    live.run(city.drivers.slice(0, _LIVE_DRIVERS), city.reports[0].slice(0, _LIVE_EVENTS), options.folder, console)
     _show_the_way(options, console)
 
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 import pyarrow.parquet as pq
 
+from fieldfare.errors import InputError
 from fieldfare.files.cells import cell_value
 from fieldfare.files.events import attributes_of
 from fieldfare.files.formats import Format, format_of, input_parts, reading
-from fieldfare.files.lines import Line, RowError, json_lines, text_lines
+from fieldfare.files.lines import Line, RowError, json_lines, json_values, text_lines
 from fieldfare.files.quarantine import BadRow, excerpt
 from fieldfare.messages import EVENT_BYTES_MAX
 
@@ -50,9 +50,14 @@ def documents_of_stream(stream: BinaryIO) -> Iterator[Document | BadRow]:
         yield _of_line(line, "-", 0)
 
 
-def document_of(text: str) -> Document | BadRow:
-    """An event that was given as it is."""
-    return next(documents_of_stream(BytesIO(" ".join(text.splitlines()).encode("utf-8", "surrogateescape"))))
+def events_of_text(text: str) -> list[bytes]:
+    """The event, or the array of events, that a text holds."""
+    source = text.encode("utf-8", "surrogateescape").strip()
+    try:
+        events = msgspec.json.decode(source, type=list[msgspec.Raw]) if source.startswith(b"[") else [source]
+        return [_event_of_line(Line(1, bytes(event), json_values(bytes(event)))) for event in events]
+    except (RowError, msgspec.DecodeError) as error:
+        raise InputError(f"this is not an event, a JSON object, nor an array of them: {error}") from error
 
 
 def _of_text(path: Path) -> Iterator[Document | BadRow]:

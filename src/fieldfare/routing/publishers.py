@@ -76,9 +76,6 @@ class Publishers:
     def take_back(self, publisher: str | None, sequence: int | None, ids: Sequence[str]) -> None:
         """A publication was not stored after all: its numbers and ids are free again."""
         if publisher is not None and sequence is not None and self._last.get(publisher, -1) >= sequence:
-            if sequence:
-                self._last[publisher] = sequence - 1
-            else:
-                del self._last[publisher]
+            self._last[publisher] = sequence - 1  # -1 too: what is sent after it must not be taken for the first
         for identity in ids:
             self._ids.pop(identity, None)

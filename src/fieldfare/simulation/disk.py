@@ -65,13 +65,13 @@ class SimulatedLog:
 
     def _end_flush(self) -> None:
         entries, self._flushing = self._flushing, []
-        number = entries[-1].number
         if self.failure is None:
             self._keep([entry.record for entry in entries])
             self._unflushed = 0 if any(entry.is_durable for entry in entries) else self._unflushed + len(entries)
-            self.on_stored(number)
-        else:
-            self.on_failure(number, self.failure)
+            self.on_stored(entries[-1].number)
+        else:  # what waits fails too: it may build on what failed
+            entries, self._waiting = entries + self._waiting, []
+            self.on_failure(entries[-1].number, self.failure)
         self._begin_flush()
 
     def _keep(self, records: Sequence[Record]) -> None:

@@ -36,7 +36,7 @@ class SparkBridge:
         stored_batch: Callable[[str, str], int],
         topics: Iterable[SparkTopic] = (),
     ) -> None:
-        """Begin. `stored_batch` tells for a tenant and a topic the last batch in the edge's log, -1 if there is none."""
+        """Begin. `stored_batch` tells of a tenant's topic which batch is the last in the edge's log; -1: none."""
         loop = asyncio.get_running_loop()
         known = list(topics)
         self._options.folder.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,8 @@ class Collector(Generic[E]):
         together_max: int,  # counted by `_weight`
         waiting_max: int,
     ) -> None:
-        self._carry_out, self._answer = carry_out, answer
+        self._carry_out: Callable[[Sequence[E]], Awaitable[Sequence[HandedOver]]] = carry_out
+        self._answer = answer
         self._seconds, self._together_max, self._waiting_max = seconds, together_max, waiting_max
         self._waiting: deque[E] = deque()
         self._weight = 0

@@ -1,12 +1,13 @@
-"""The files of one topic: events written for the pipeline, its output read, and both removed when they are done with."""
+"""The files of one topic: events for the pipeline, what it made of them, and the end of both."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -20,7 +21,7 @@ from fieldfare.runtime.spark.subscriptions import subscription_of
 from fieldfare.store.outputs import SUBSCRIPTION_IDS, batch_folder, read_commit
 
 _file_name = re.compile(r"(\d{20})\.jsonl", re.ASCII)
-_PARTIAL = ".partial"
+_PARTIAL, _REMOVED = ".partial", "_removed-"
 _carried = msgspec.json.Decoder(Carried)
 
 
@@ -48,6 +49,7 @@ class TopicFolder:
         self._description = self.path / "topic.json"
         self._tenant, self._topic = tenant, topic
         self._last_number = 0
+        self._numbering = threading.Lock()
 
     def open(self) -> dict[str, str]:
         """Make the folders, if they are not there; the columns that were learned."""
@@ -55,20 +57,23 @@ class TopicFolder:
             folder.mkdir(parents=True, exist_ok=True)
         for leftover in self.events.glob(f".*{_PARTIAL}"):
             leftover.unlink()
+        for leftover in self.output.glob(f"{_REMOVED}*"):
+            shutil.rmtree(leftover)
         names = (_file_name.fullmatch(entry.name) for entry in self.events.iterdir())
         self._last_number = max((int(name[1]) for name in names if name), default=0)
         if not self._description.exists():
             self.save({})
         return msgspec.json.decode(self._description.read_bytes(), type=_Description).columns
 
-    def save(self, columns: dict[str, str]) -> None:
+    def save(self, columns: Mapping[str, str]) -> None:
         """Remember columns, durably."""
-        _write(self._description, [msgspec.json.encode(_Description(self._tenant, self._topic, columns))])
+        _write(self._description, [msgspec.json.encode(_Description(self._tenant, self._topic, dict(columns)))])
 
     def write(self, publications: Sequence[Publication], columns: Columns) -> str:
         """Hand events over: a file that is there whole and durably when this returns. Its name is its mark."""
         # Files are read in the order of their times, and then of their names: both grow, though the clock may not.
-        self._last_number = number = max(time.time_ns(), self._last_number + 1)
+        with self._numbering:
+            self._last_number = number = max(time.time_ns(), self._last_number + 1)
         path = self.events / f"{number:020d}.jsonl"
         try:
             _write(path, columns.lines(number, publications, path.name), time_ns=number)
@@ -94,15 +99,14 @@ class TopicFolder:
         events = [MatchedEvent(event.id, event.publisher, event.at, event.event, keys) for event, keys in found]
         return Batch(events, [mark for mark in marks if mark is not None], commit.quarantined)
 
-    def remove_events(self, marks: Iterable[str]) -> None:
-        """Remove files that have been matched."""
+    def remove(self, batch_id: int, marks: Iterable[str]) -> None:
+        """Remove a batch, and the files whose last events it had. What could not be matched stays, with the reason."""
         for mark in marks:
             if _file_name.fullmatch(mark):
                 (self.events / mark).unlink(missing_ok=True)
-
-    def remove_output(self, batch_id: int) -> None:
-        """Remove a batch that the edge has; not the last one, by which the pipeline knows that it committed it."""
-        shutil.rmtree(batch_folder(self.output, batch_id))
+        if not read_commit(self.output, batch_id).quarantined:
+            hidden = self.output / f"{_REMOVED}{batch_id}"  # first: half a batch must not be seen
+            shutil.rmtree(batch_folder(self.output, batch_id).rename(hidden))
 
 
 def _write(path: Path, content: Iterable[bytes], time_ns: int | None = None) -> None:

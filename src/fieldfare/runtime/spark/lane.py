@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ParamSpec, TypeVar
 
 import msgspec
@@ -99,7 +99,7 @@ class Lane:
     async def _open(self) -> None:
         while self._trouble is not None:
             try:
-                self._columns.kinds = await self._in_thread(self._folder.open)
+                self._columns = replace(self._columns, kinds=await self._in_thread(self._folder.open))
                 await self._in_thread(self._around.subscriptions.want_marks, self.tenant, self.topic)
                 self._trouble = None
             except (*_MAY_PASS, msgspec.MsgspecError) as error:
@@ -114,30 +114,26 @@ class Lane:
         await self._collector.run()
 
     async def _hand_over(self, effects: Sequence[HandEvents]) -> Sequence[HandedOver]:
-        results = {effect.number: HandedOver(effect.number) for effect in effects}
-        publications: list[Publication] = []
-        for effect in effects:
-            try:
-                publications.append(await self._in_thread(self._columns.read, effect))
-            except (RowError, ValueError, msgspec.MsgspecError) as error:
-                results[effect.number] = HandedOver(effect.number, f"not events: {error}")
+        publications, failures = await self._in_thread(_read, self._columns, effects)
         try:
             if publications:
                 await self._write(publications)
         except OSError as error:
-            failure = f"the pipeline's events cannot be written: {error.strerror or error}"
-            return [HandedOver(number, result.failure or failure) for number, result in results.items()]
-        return list(results.values())
+            reason = f"the pipeline's events cannot be written: {error.strerror or error}"
+            failures = {effect.number: failures.get(effect.number, reason) for effect in effects}
+        return [HandedOver(effect.number, failures.get(effect.number)) for effect in effects]
 
     async def _write(self, publications: Sequence[Publication]) -> None:
-        """Write events; where they have attributes that are new, the pipeline reads them after a start that knows those."""
-        if not self._columns.learn(publications):
-            await self._in_thread(self._folder.write, publications, self._columns)
+        """Write events. Where they have new attributes, the pipeline that reads them is one that knows those."""
+        columns = self._columns.learned(publications)
+        if columns is self._columns:
+            await self._in_thread(self._folder.write, publications, columns)
             return
         await self._child.stop()
         try:
-            await self._in_thread(self._folder.save, self._columns.kinds)
-            await self._in_thread(self._folder.write, publications, self._columns)
+            await self._in_thread(self._folder.save, columns.kinds)
+            await self._in_thread(self._folder.write, publications, columns)
+            self._columns = columns
         finally:
             self._start_pipeline()
 
@@ -188,9 +184,8 @@ class Lane:
         if self._awaited in marks:
             self._awaited = None
         for earlier in [number for number in self._marks if number < batch]:
-            await self._in_thread(self._folder.remove_events, self._marks[earlier])
-            await self._in_thread(self._folder.remove_output, earlier)
-            del self._marks[earlier]
+            # Its commit is known to Spark, or this batch would not be there; so nobody asks for it again.
+            await self._in_thread(self._folder.remove, earlier, self._marks.pop(earlier))
 
     async def _give(self, batch: int, events: list[MatchedEvent]) -> None:
         around, clock = self._around, asyncio.get_running_loop().time
@@ -209,3 +204,15 @@ class Lane:
     async def _in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._around.threads, lambda: work(*args, **kwargs))
+
+
+def _read(columns: Columns, effects: Sequence[HandEvents]) -> tuple[list[Publication], dict[int, str]]:
+    """What was handed over, and by the numbers of effects why some of it cannot be."""
+    publications: list[Publication] = []
+    failures: dict[int, str] = {}
+    for effect in effects:
+        try:
+            publications.append(columns.read(effect))
+        except (RowError, ValueError, msgspec.MsgspecError) as error:
+            failures[effect.number] = f"not events: {error}"
+    return publications, failures

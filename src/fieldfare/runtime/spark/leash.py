@@ -1,4 +1,4 @@
-"""`python -m fieldfare.runtime.spark.leash …`: the `fieldfare` command, which ends when its parent does, however it does.
+"""`python -m fieldfare.runtime.spark.leash …`: the `fieldfare` command, but it ends when its parent does, however.
 
 Its standard input is a pipe that only the parent holds open, and never writes to: the end of the input is the end of
 the parent.

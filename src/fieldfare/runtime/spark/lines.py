@@ -47,29 +47,33 @@ class Publication(NamedTuple):
     rows: list[dict[str, Any]]
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Columns:
     """The columns of a topic's events: those that the operator gave as DDL, or by name the types that were learned."""
 
     given: str | None = None
-    kinds: dict[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, effect: HandEvents) -> Publication:
         """The values of events; a ValueError or RowError if one is no event, which an edge does not let through."""
         rows = [json_values(bytes(event)) for event in effect.events]
         return Publication(effect, rows if self.given is not None else [attributes_of(row) for row in rows])
 
-    def learn(self, publications: Iterable[Publication]) -> bool:
-        """Take up attributes that are new; whether there were any."""
+    def learned(self, publications: Iterable[Publication]) -> Columns:
+        """The columns with attributes that are new; the same object if there are none."""
         if self.given is not None:
-            return False
-        before = len(self.kinds)
+            return self
+        kinds = dict(self.kinds)
+        folded = {name.lower() for name in kinds} | _RESERVED  # Spark's names ignore case
         for publication in publications:
             for row in publication.rows:
-                for name in row.keys() - self.kinds.keys():
-                    if (kind := _kind(row[name])) is not None and self._has_room_for(name):
-                        self.kinds[name] = kind
-        return len(self.kinds) > before
+                for name, value in row.items():
+                    if name in kinds or len(kinds) == COLUMNS_MAX or not _column_name.fullmatch(name):
+                        continue
+                    if name.lower() not in folded and (kind := _kind(value)) is not None:
+                        kinds[name] = kind
+                        folded.add(name.lower())
+        return Columns(None, kinds) if len(kinds) > len(self.kinds) else self
 
     @property
     def schema(self) -> str | None:
@@ -97,15 +101,6 @@ class Columns:
             for name, value in row.items()
             if name in kinds and kinds[name] == _kind(value)
         }
-
-    def _has_room_for(self, name: str) -> bool:
-        folded = name.lower()  # Spark's names ignore case
-        return (
-            len(self.kinds) < COLUMNS_MAX
-            and _column_name.fullmatch(name) is not None
-            and folded not in _RESERVED
-            and all(folded != known.lower() for known in self.kinds)
-        )
 
 
 def _kind(value: object) -> str | None:
