@@ -162,6 +162,18 @@ def test_what_an_edge_is_too_busy_for_is_sent_again_after_a_growing_delay(code: 
             assert session.received(Refused(other.ref, "sequence", "gap", 0), now) == []
 
 
+def test_what_was_held_up_by_a_busy_edge_goes_on_even_if_its_own_refusal_comes_late() -> None:
+    session = connected(retry_delay_seconds=1.0)
+    first, second = (sent(session.publish(key, publish(b"1"), 0.0))[0] for key in range(2))
+    session.received(Refused(first.ref, "busy", "later"), 0.0)
+    (first,) = sent(session.timer(1.0))
+    assert session.received(Refused(second.ref, "sequence", "gap", 0), 1.1) == []
+    assert session.publish(2, publish(b"1"), 1.1) == []
+    completed, *frames = session.received(Accepted(first.ref, 1), 1.2)
+    assert completed == Completed(0, Accepted(first.ref, 1))
+    assert [frame.sequence for frame in sent(frames)] == [1, 2]
+
+
 def test_requests_and_subscriptions_wait_for_a_busy_edge_too() -> None:
     world = World(ClientSession("me"))
     world.edge.is_busy = True

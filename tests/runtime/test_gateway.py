@@ -15,7 +15,7 @@ from fieldfare import __version__
 from fieldfare.messages import ClientFrame, EdgeFrame, Identity
 from fieldfare.runtime.ports import GatewayOptions
 
-SECRET = "canary"
+CANARY = "canary"
 
 
 def events_of(response: httpx.Response) -> list[dict[str, Any]]:
@@ -247,7 +247,7 @@ class OddBroker:
         if self.oddity == "ends":
             self.on_close("the service stops")
         if self.oddity == "fails":
-            raise RuntimeError(SECRET, frame)
+            raise RuntimeError(CANARY, frame)
 
     def close(self) -> None:
         pass
@@ -258,12 +258,12 @@ def test_a_broker_in_trouble_is_told_as_such(oddity: str, status: int, caplog: p
     async def story() -> None:
         options = GatewayOptions(answer_seconds=0.1)
         async with asking(options, broker=OddBroker(oddity)) as (client, _):
-            response = await client.post("/v1/topics/traffic/events", json={"secret": SECRET})
+            response = await client.post("/v1/topics/traffic/events", json={"secret": CANARY})
             assert response.status_code == status
             assert response.json()["status"] == status
-            assert SECRET not in response.text
+            assert CANARY not in response.text
 
     with caplog.at_level(logging.DEBUG):
         asyncio.run(story())
-    assert SECRET not in caplog.text
+    assert CANARY not in caplog.text
     assert ("RuntimeError" in caplog.text) == (oddity == "fails")

@@ -14,7 +14,7 @@ from fieldfare.simulation.client import SimulatedClient
 from fieldfare.simulation.history import Reception
 
 BUSY_SECONDS = 10.0
-QUIET_SECONDS = 60.0  # longer than any patience, wait and backoff
+QUIET_SECONDS = 150.0  # longer than any patience, wait and backoff
 
 TOPICS = {
     "kept": Offered(),
@@ -72,6 +72,8 @@ class Scenario:
         for _ in range(5):
             self.world.run_for(BUSY_SECONDS / 5)
             check_safety(self.world.history)
+        for client in self.clients:
+            client.take_seconds = 0.0
         self.world.run_for(QUIET_SECONDS)
         self.world.check()
 

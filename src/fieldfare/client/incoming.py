@@ -25,6 +25,7 @@ class Incoming:
     is_confirmed: bool = False  # on some connection
     seen: Position = -1  # the last position that was given to the application, or where it begins
     taken: Position = -1  # the last one that the application is done with, or where it begins
+    asked: Position = -1  # where to begin, in the request that was sent last
     events_taken: int = 0  # since the last acknowledgement
     times_busy: int = 0
     ending: Key | None = None  # who wants it ended as soon as it is confirmed
@@ -38,11 +39,12 @@ class Incoming:
         """The request to send now: a durable one goes on where its edge knows, another where it is known here."""
         if not self.is_confirmed:
             return replace(self.request, ref=ref)
-        return replace(self.request, ref=ref, after=None if self.is_durable else self.taken)
+        self.asked = self.taken
+        return replace(self.request, ref=ref, after=None if self.is_durable else self.asked)
 
     def confirm(self, answer: Subscribed) -> None:
         """It is in force on this connection. An edge that lost what it knew begins anew, and counts anew."""
-        is_anew = answer.is_new and (self.is_durable or answer.position < self.taken)
+        is_anew = answer.is_new and (self.is_durable or answer.position < self.asked)
         if is_anew or not self.is_confirmed:
             self.seen = self.taken = answer.position
         self.id = answer.subscription

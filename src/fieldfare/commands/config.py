@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,8 @@ from rich.console import Console
 
 if TYPE_CHECKING:
     from fieldfare.runtime.config import Settings
+
+_password = re.compile(r"://[^/@\s]*@")  # in the address of a database
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
@@ -57,10 +60,13 @@ def _lines(settings: Settings) -> Iterator[str]:
     import msgspec
 
     tables = msgspec.to_builtins(settings)
-    if tables["webhooks"].pop("secret"):
-        tables["webhooks"]["# secret"] = "***"
-    tables |= {f"topics.{name}": table for name, table in tables.pop("topics").items()}
+    tables |= {f'topics."{name}"': table for name, table in tables.pop("topics").items()}
     for section, table in tables.items():
-        yield f"[{section}]" if "." not in section[7:] else f'[topics."{section[7:]}"]'
+        yield f"[{section}]"
         for key, value in table.items():
-            yield f"# {key} is not set" if value is None else f"{key} = {json.dumps(value, ensure_ascii=False)}"
+            if value is None:
+                yield f"# {key} is not set"
+            elif key == "secret":
+                yield f"# {key} is set, and not shown"
+            else:
+                yield f"{key} = {_password.sub('://***@', json.dumps(value, ensure_ascii=False))}"

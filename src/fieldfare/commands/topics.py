@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
+import typer.core
 
 from fieldfare.commands.connecting import DEFAULT_URL, CaFile, Service, TokenPath, Url, converted
 from fieldfare.commands.tables import print_table
@@ -19,7 +20,9 @@ app = typer.Typer(rich_markup_mode="markdown")
 @app.callback(invoke_without_command=True)
 def _topics(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
-        context.invoke(list_all)
+        group = cast("typer.core.TyperGroup", context.command)
+        with group.commands["list"].make_context("list", [], parent=context) as inner:
+            inner.command.invoke(inner)
 
 
 @app.command(name="list")

@@ -86,6 +86,10 @@ class Spark(_Section, frozen=True):
     """The pipeline for topics with `matching = "spark"`."""
 
     enabled: bool = False
+    runs_pipelines: bool = True  # false: `fieldfare pipeline run` is started elsewhere, on the folders of this service
+    store: str | None = None  # of the subscriptions, such as postgresql://…; none: a file in the data folder
+    master: str | None = None  # Spark's; none: this machine
+    interval_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.2  # from one batch to the next
 
 
 class Topic(Offered, frozen=True, forbid_unknown_fields=True, omit_defaults=False):
@@ -93,6 +97,7 @@ class Topic(Offered, frozen=True, forbid_unknown_fields=True, omit_defaults=Fals
 
     matching: Literal["edge", "spark"] = "edge"
     tenant: Name = "default"
+    schema: str | None = None  # of the events, where Spark matches them: 'road STRING, speed DOUBLE'
 
     @property
     def offered(self) -> Offered:

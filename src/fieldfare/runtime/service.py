@@ -12,14 +12,14 @@ import errno
 import logging
 import random
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import uvicorn
 
-from fieldfare.errors import ServiceError
+from fieldfare.errors import FieldfareError, ServiceError
 from fieldfare.messages import DeclareTopic, Done, Identity
 from fieldfare.routing.edge import Edge
 from fieldfare.runtime.addresses import Addresses
@@ -29,6 +29,7 @@ from fieldfare.runtime.exposure import check_certificate, is_development
 from fieldfare.runtime.gateway import application
 from fieldfare.runtime.host import Host
 from fieldfare.runtime.metrics import Metrics
+from fieldfare.runtime.pipelines import Pipelines
 from fieldfare.runtime.ports import Gateway, GatewayOptions
 from fieldfare.runtime.problems import ProblemError
 from fieldfare.runtime.sockets import server_options
@@ -64,23 +65,29 @@ async def _serve(
     webhooks = Webhooks(Addresses(settings.webhooks.allow), WebhookOptions(secret=settings.webhooks.secret))
     edge = Edge("edge", random.SystemRandom(), settings.edge)
     host = Host(edge, journal, webhooks)
-    metrics = Metrics(edge.statistics, host, settings.limits.metrics_subscriptions_max)
+    pipelines = Pipelines(settings, edge, host)
     options = GatewayOptions(
-        metrics=metrics.render,
-        why_not_ready=lambda: host.failure,
+        metrics=Metrics(edge.statistics, host, settings.limits.metrics_subscriptions_max).render,
+        why_not_ready=lambda: host.failure or pipelines.why_not_ready(),
         is_development=authenticator.is_open,
         origins=frozenset(settings.server.origins),
         connections_max=settings.limits.connections_max,
     )
     config = uvicorn.Config(application(host, authenticator, options), **_http_options(settings.server))
+
+    async def stop() -> None:
+        await pipelines.stop()
+        await host.stop()
+        await webhooks.close()
+
     await host.start()
     try:
+        await pipelines.start()
         await _declare(settings.topics, Gateway(host, authenticator, options))
-    except ServiceError:
-        await host.stop()
+    except FieldfareError:
+        await stop()
         raise
-    await _Server(config, host, lambda: announce(_address(settings.server, listener))).serve([listener])
-    await webhooks.close()
+    await _Server(config, stop, lambda: announce(_address(settings.server, listener))).serve([listener])
 
 
 async def _declare(topics: Mapping[str, Topic], gateway: Gateway) -> None:
@@ -96,9 +103,11 @@ async def _declare(topics: Mapping[str, Topic], gateway: Gateway) -> None:
 class _Server(uvicorn.Server):
     """A server that says when it is ready, and that parts from its clients before it closes their connections."""
 
-    def __init__(self, config: uvicorn.Config, host: Host, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, stop: Callable[[], Awaitable[None]], on_ready: Callable[[], None]
+    ) -> None:
         super().__init__(config)
-        self._host = host
+        self._stop = stop
         self._on_ready = on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -109,7 +118,7 @@ class _Server(uvicorn.Server):
         _log.info("Stopping")
         for server in self.servers:
             server.close()
-        await self._host.stop()
+        await self._stop()
         await super().shutdown(sockets)
         _log.info("Stopped")
 

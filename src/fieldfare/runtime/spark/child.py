@@ -61,8 +61,10 @@ class Child:
         try:
             assert process.stderr is not None  # noqa: S101 - a pipe was asked for
             while said := await process.stderr.read(_SAID_BYTES_MAX):
-                for last in said.decode(errors="replace").split("\n"):
-                    _log.info("%s: %s", self._name, last)
+                for line in said.decode(errors="replace").split("\n"):
+                    if line:
+                        _log.info("%s: %s", self._name, line)
+                        last = line
             return f"status {await process.wait()}: {last}"
         finally:
             await asyncio.shield(self._end(process))

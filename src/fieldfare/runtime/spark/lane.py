@@ -32,6 +32,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _RETRY_SECONDS = 1.0
+_NOT_WRITTEN = ""  # a mark that is to come
 _MAY_PASS = (OSError, FieldfareError, pa.ArrowException)
 
 
@@ -83,7 +84,7 @@ class Lane:
                 return f"topic {self.topic!r}: {task.exception()!r}"
         if self._trouble is not None:
             return f"topic {self.topic!r}: {self._trouble}"
-        return f"topic {self.topic!r}: its pipeline is starting" if self._awaited else None
+        return None if self._awaited is None else f"topic {self.topic!r}: its pipeline is starting"
 
     async def close(self) -> None:
         """Hand over what waits, and end the pipeline; what is matched from now on is given after the next start."""
@@ -129,6 +130,7 @@ class Lane:
         if columns is self._columns:
             await self._in_thread(self._folder.write, publications, columns)
             return
+        self._awaited = _NOT_WRITTEN if self._around.options.runs_pipelines else None
         await self._child.stop()
         try:
             await self._in_thread(self._folder.save, columns.kinds)
@@ -149,6 +151,7 @@ class Lane:
         arguments += ["--schema", schema, "--events-per-batch", str(options.batch_events_max)]
         arguments += ["--interval", str(options.interval_seconds), "--only-matched"]
         arguments += ["--master", options.master] if options.master else []
+        self._awaited = _NOT_WRITTEN
         # The store's address may hold a password, which others could read in a command line.
         self._child.start(arguments, {**os.environ, "FIELDFARE_STORE": options.store_address, "NO_COLOR": "1"})
 

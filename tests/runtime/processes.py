@@ -1,0 +1,96 @@
+"""A service in a process of its own, as users start it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_WAIT_SECONDS = 60.0
+COMMAND = [sys.executable, "-m", "fieldfare"]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment without settings of whoever runs the tests."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("FIELDFARE_")} | more
+
+
+class ServiceProcess:
+    """`fieldfare serve` on a free port. A context manager: inside it is ready, afterwards it is gone."""
+
+    def __init__(self, data: Path, *arguments: str, **variables: str) -> None:
+        self.data = data
+        self._log_path = data.with_name(f"{data.name}.stderr")
+        self._arguments = ["serve", "--port", "0", "--data", str(data), *arguments]
+        self._variables = variables
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        with self._log_path.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*COMMAND, *self._arguments],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=environment(**self._variables),
+            )
+        # Whatever happens, nobody waits for ever: a process that says nothing is killed, and readline returns.
+        watchdog = threading.Timer(_WAIT_SECONDS, self.process.kill)
+        watchdog.start()
+        try:
+            assert self.process.stdout is not None
+            line = self.process.stdout.readline()
+            ready = re.fullmatch(r"Fieldfare is ready at (https?://\S+:\d+)\n", line)
+            if ready is None:
+                self.process.kill()
+                self._wait()
+                raise AssertionError(f"not ready: {line!r}\n{self.log}")
+        finally:
+            watchdog.cancel()
+        self.url = ready[1]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self._wait()
+
+    @property
+    def log(self) -> str:
+        """All that it said on standard error, also in earlier lives."""
+        return self._log_path.read_text()
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to stop, and wait until it has; its exit code."""
+        self.process.send_signal(how)
+        return self._wait()
+
+    def _wait(self) -> int:
+        try:
+            code = self.process.wait(_WAIT_SECONDS)
+        finally:
+            self.process.kill()
+            if self.process.stdout is not None:
+                self.process.stdout.close()
+        return code
+
+
+def run(*arguments: str, stdin: str | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command of users, to its end."""
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=_WAIT_SECONDS,
+        check=False,
+        env=environment(**variables),
+    )
