@@ -47,10 +47,13 @@ def test_the_pipeline() -> None:
 
 def test_the_commands() -> None:
     names = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
-    assert sorted(names) == ["demo", "explain", "match"]
+    assert sorted(names) == ["demo", "explain", "match", "publish", "serve", "subscribe"]
     assert sorted(group.name or "" for group in app.registered_groups) == [
         "bench",
+        "config",
         "experiments",
         "pipeline",
         "subscriptions",
+        "tokens",
+        "topics",
     ]

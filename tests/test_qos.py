@@ -25,7 +25,7 @@ BROKEN_RELIABILITY = {("best_effort", "reliable"), ("reliable", "best_effort")}
 BROKEN_DURABILITY = {("volatile", "transient"), ("transient", "volatile")}
 
 
-@pytest.mark.parametrize("offered", itertools.product(RELIABILITIES, DURABILITIES, ORDERS, DEADLINES), ids=str)
+@pytest.mark.parametrize("offered", list(itertools.product(RELIABILITIES, DURABILITIES, ORDERS, DEADLINES)), ids=str)
 def test_a_topic_serves_whom_it_offers_enough(
     offered: tuple[Reliability, Durability, Order, float | None],
 ) -> None:
@@ -48,7 +48,7 @@ def test_a_topic_serves_whom_it_offers_enough(
             assert any(name in reason for name in names)
 
 
-@pytest.mark.parametrize("published", itertools.product([None, *RELIABILITIES], [None, *DURABILITIES]), ids=str)
+@pytest.mark.parametrize("published", list(itertools.product([None, *RELIABILITIES], [None, *DURABILITIES])), ids=str)
 def test_a_publication_keeps_what_its_topic_promises(published: tuple[Reliability | None, Durability | None]) -> None:
     for reliability, durability in itertools.product(RELIABILITIES, DURABILITIES):
         is_broken = (published[0], reliability) in BROKEN_RELIABILITY or (published[1], durability) in BROKEN_DURABILITY
@@ -60,7 +60,7 @@ def test_a_publication_lives_at_most_as_long_as_its_topic_keeps_it() -> None:
     assert "lifespan" in (broken(Offered(), Published(lifespan_seconds=LIFESPAN_SECONDS + 1)) or "")
 
 
-@pytest.mark.parametrize("offered", itertools.product(RELIABILITIES, DURABILITIES), ids=str)
+@pytest.mark.parametrize("offered", list(itertools.product(RELIABILITIES, DURABILITIES)), ids=str)
 def test_only_what_promises_nothing_stays_out_of_the_log(offered: tuple[Reliability, Durability]) -> None:
     assert Offered(*offered).is_kept == (offered != ("best_effort", "volatile"))
 

@@ -284,7 +284,7 @@ class Client:
     def __init__(self, harness: Harness, connection: str, identity: Identity) -> None:
         self.harness, self.id, self.identity = harness, connection, identity
         self.frames: list[EdgeFrame] = []
-        self._ref = 0
+        self._ref = 1000  # below are those that tests choose themselves
 
     def send(self, frame: ClientFrame) -> None:
         self.harness.tell(Received(self.id, frame))

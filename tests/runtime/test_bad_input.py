@@ -74,11 +74,9 @@ def test_a_bad_event_over_a_websocket(name: str) -> None:
         async with serving() as served, connecting(served) as socket:
             head, tail = '{"type":"publish","ref":7,"topic":"traffic","events":[', "]}"
             await socket.send(head + BAD_EVENTS[name].decode() + tail)
-            while (answer := json.loads(str(await asyncio.wait_for(socket.recv(), 60)))).get("ref") is None:
-                assert answer["code"] == "invalid"  # a line break makes two lines of one frame, neither of which is one
-                if name == "a line break in a string":
-                    break
+            answer = json.loads(str(await asyncio.wait_for(socket.recv(), 60)).partition("\n")[0])
             assert (answer["type"], answer["code"]) == ("refused", "invalid")
+            assert answer["ref"] in (7, None)  # None where the frame as a whole is not JSON
             await socket.send(head.replace("7", "8") + '{"a":1}' + tail)
             async with asyncio.timeout(60):
                 while (answer := json.loads(str(await socket.recv())))["ref"] != 8:
@@ -173,7 +171,7 @@ def test_a_bad_request(method: str, path: str, body: str) -> None:
             response = await client.request(method, path, content=body)
             assert response.status_code == 400, response.text
             assert response.json()["code"] == "invalid"
-            assert served.host.edge.topics == {}
+            assert served.edge.topics == {}
 
     asyncio.run(story())
 

@@ -129,8 +129,7 @@ def test_a_stream_ends_when_the_service_stops() -> None:
             await subscribed(client, "all")
             async with streaming(client, "all") as stream:
                 await anext(stream)
-                for connection in list(served.host.clients.values()):
-                    connection.on_close("the service stops")
+                await served.stop()
                 (notice,) = await take(stream, 1)
                 assert notice["data"]["detail"] == "the service stops"
                 assert [event async for event in stream] == []

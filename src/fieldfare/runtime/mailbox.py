@@ -11,6 +11,7 @@ from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+OVERFLOW = "too much waited to be read: read faster, and resume"
 
 
 class MailboxClosedError(Exception):
@@ -43,7 +44,7 @@ class Mailbox(Generic[T]):
         if self._bytes > self.bytes_max:
             self._items.clear()
             self.overflowed.set()
-            self.close(f"more than {self.bytes_max:,} bytes waited to be read: read faster, and resume")
+            self.close(OVERFLOW)
 
     def close(self, reason: str) -> None:
         """End it; what is in it can still be taken."""

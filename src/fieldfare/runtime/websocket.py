@@ -14,7 +14,7 @@ import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from fieldfare.messages import FRAME_BYTES_MAX, PROTOCOL, ClientFrame, EdgeFrame, Refused
-from fieldfare.runtime.mailbox import Mailbox, MailboxClosedError, first_of
+from fieldfare.runtime.mailbox import OVERFLOW, Mailbox, MailboxClosedError, first_of
 from fieldfare.runtime.ports import Connection, Gateway
 from fieldfare.runtime.problems import ProblemError
 from fieldfare.runtime.requests import identify
@@ -99,14 +99,15 @@ async def _write(websocket: WebSocket, mailbox: Mailbox[bytes]) -> Closing | Non
             for message in await mailbox.take():
                 await websocket.send_text(message.decode())
     except MailboxClosedError as error:
-        return Closing(1001, str(error))
+        return Closing(1013 if mailbox.overflowed.is_set() else 1001, str(error))
     except WebSocketDisconnect:
         return None
 
 
 async def _overflow(mailbox: Mailbox[bytes]) -> Closing | None:
+    """The end of a client that reads nothing at all, while the writer waits for it."""
     await mailbox.overflowed.wait()
-    return Closing(1013, "too much waited to be read: resume")
+    return Closing(1013, OVERFLOW)
 
 
 async def _close(websocket: WebSocket, closing: Closing) -> None:

@@ -20,7 +20,7 @@ class Speed:
     """A broker in a scenario, or why it was not measured."""
 
     events_per_second: float | None = None  # end to end: until the last subscriber had the last event
-    deliveries_per_second: float | None = None  # wanted ones, the same for all brokers in a scenario
+    deliveries_per_second: float | None = None  # to a subscriber that wants it
     latency_p50_ms: float | None = None  # of a delivery; in a fan-out, of the last
     latency_p99_ms: float | None = None
     latency_events_per_second: float | None = None  # the rate at which latency was measured
@@ -63,8 +63,8 @@ class Aim:
 
 
 def aims(results: Sequence[Result]) -> list[Aim]:
-    """What was aimed at, as far as it was measured."""
-    by_name = {result.scenario: result for result in results}
+    """What was aimed at, as far as it was measured, and at full size."""
+    by_name = {result.scenario: result for result in results if result.subscriptions >= 1000}
     found: list[Aim] = []
     if selective := by_name.get("selective"):
         if ratio := selective.ratio_to_best_peer:
@@ -103,7 +103,7 @@ def render(results: Sequence[Result]) -> Group:
     for result in results:
         for name, speed in result.speeds.items():
             table.add_row(*_row(result, name, speed), end_section=name == list(result.speeds)[-1])
-    return Group(table, _aims_table(results))
+    return Group(table, _aims_table(results)) if aims(results) else Group(table)
 
 
 _CAPTION = (

@@ -100,7 +100,7 @@ PEERS = {
         volatile=Guarantee(NatsWire, note="core NATS"),
         durable=None,
         filters=False,
-        why_not_durable="no equal: JetStream of this version acknowledges before its file store is flushed",
+        why_not_durable="no equal: before 2.10, JetStream cannot flush before it acknowledges",
     ),
 }
 

@@ -88,6 +88,7 @@ class Lane:
 
     async def close(self) -> None:
         """Hand over what waits, and end the pipeline; what is matched from now on is given after the next start."""
+        await asyncio.wait([self._opening], timeout=_RETRY_SECONDS)  # a disk that is well is open by then
         if self._opening.done():
             self._collector.finish()
             await asyncio.wait([self._collecting])
