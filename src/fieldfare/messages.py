@@ -27,9 +27,11 @@ FRAME_BYTES_MAX = 4 * 1024 * 1024
 EVENTS_MAX = 10_000  # in one publication
 EVENT_BYTES_MAX = 256 * 1024
 
-Position: TypeAlias = int  # of an event at one edge: they only grow, within one topic in the order of delivery
-Ref: TypeAlias = int  # a client's number for a request, which the answer repeats
-Name: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]  # of a topic, a subscription
+# Of an event at one edge: they only grow, within one topic in the order of delivery. -1 is before the first.
+Position: TypeAlias = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
+Ref: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # a client's number for a request, which the answer repeats
+# Of a topic, a subscription. A `$` alone would let a line break follow.
+Name: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$(?!\n)")]
 Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]  # an id that others made
 Window: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
 

@@ -315,6 +315,16 @@ def test_what_waits_in_a_slow_client_is_not_given_twice_after_a_reconnect() -> N
     assert positions(session.received(deliver("e.2", 11, 12, 13, 14), 2.0)) == [14]
 
 
+def test_what_is_taken_while_a_subscription_resumes_does_not_confuse_it() -> None:
+    session = subscribed(10)
+    session.received(deliver("e.1", 11, 12), 0.0)
+    session.disconnected(1.0)
+    (frame,) = sent(session.connected(2.0))
+    session.ack("s", 11, 2.0)
+    session.received(Subscribed(frame.ref, "e.2", 10), 2.0)
+    assert positions(session.received(deliver("e.2", 11, 12, 13), 2.0)) == [13]
+
+
 def test_a_durable_subscription_goes_on_where_its_edge_knows_and_acknowledges_at_once() -> None:
     session = subscribed(10, name="mine")
     session.received(deliver("mine", 11, 12, 13), 0.0)

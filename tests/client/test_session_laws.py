@@ -74,7 +74,7 @@ class History(World):
     def finish(self) -> None:
         """Faults end; all that is open is completed."""
         self.edge.is_busy = False
-        for _ in range(200):
+        for _ in range(80):
             self.settle()
             for key in NAMES:
                 self.take(key, WINDOW)

@@ -7,6 +7,7 @@ read at once unless `holds_reading`; webhooks and the pipeline answer only when 
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
@@ -201,7 +202,7 @@ class Harness:
     def pass_time(self, seconds: float) -> None:
         """Let time pass, timer by timer."""
         end = self.now + seconds
-        while (at := min(self.timers.values(), default=end)) <= end:
+        while (at := min(self.timers.values(), default=math.inf)) <= end:
             self.now = max(self.now, at)
             self.settle()
         self.now = end

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,16 +30,18 @@ class ServiceProcess:
         self._log_path = data.with_name(f"{data.name}.stderr")
         self._arguments = ["serve", "--port", "0", "--data", str(data), *arguments]
         self._variables = variables
+        self.prefix: list[str] = []  # a command that runs it, such as strace
         self.url = ""
 
     def __enter__(self) -> Self:
         with self._log_path.open("ab") as log:
             self.process = subprocess.Popen(
-                [*COMMAND, *self._arguments],
+                [*self.prefix, *COMMAND, *self._arguments],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
                 env=environment(**self._variables),
+                start_new_session=True,  # so that what it runs under can be killed with it
             )
         # Whatever happens, nobody waits for ever: a process that says nothing is killed, and readline returns.
         watchdog = threading.Timer(_WAIT_SECONDS, self.process.kill)
@@ -59,8 +62,12 @@ class ServiceProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill it, with what it runs under and what it has started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self._wait()
 
     @property

@@ -138,7 +138,7 @@ def test_a_bad_frame_is_refused_and_the_next_one_works(line: str, ref: int | Non
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
-        ("POST", "/v1/topics/..%2F..%2Fetc/events", "{}"),
+        ("POST", "/v1/topics/..%5C..%5Cetc/events", "{}"),
         ("POST", "/v1/topics/a%00b/events", "{}"),
         ("POST", "/v1/topics/a%0A/events", "{}"),
         ("POST", "/v1/topics/-a/events", "{}"),
@@ -191,6 +191,17 @@ def test_bad_headers_of_a_publication(headers: dict[str, str]) -> None:
         async with asking() as (client, _):
             response = await client.post("/v1/topics/traffic/events", json={}, headers=headers)
             assert (response.status_code, response.json()["code"]) == (400, "invalid")
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("path", ["/v1/topics/..%2F..%2Fetc/events", "/v1/topics//events", "/v1/../../etc/passwd"])
+def test_a_path_that_leads_elsewhere_leads_nowhere(path: str) -> None:
+    async def story() -> None:
+        async with asking() as (client, served):
+            response = await client.post(path, json={})
+            assert (response.status_code, response.json()["code"]) == (404, "unknown")
+            assert served.edge.topics == {}
 
     asyncio.run(story())
 

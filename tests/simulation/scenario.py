@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Sequence
+from typing import Any
 
-from fieldfare.messages import Delivery
+from fieldfare.messages import Delivery, Subscribe
 from fieldfare.qos import Offered, Requested
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.simulation import Failure, Hang, World, faults
 from fieldfare.simulation.checkers import check_safety
 from fieldfare.simulation.client import SimulatedClient
+from fieldfare.simulation.clock import START
 from fieldfare.simulation.history import Reception
 
 BUSY_SECONDS = 10.0
@@ -20,6 +23,8 @@ TOPICS = {
     "kept": Offered(),
     "volatile": Offered(durability="volatile"),
     "written": Offered(reliability="best_effort"),
+    "brief": Offered(lifespan_seconds=1.0),
+    "spark": Offered(),
     "loose": Offered(reliability="best_effort", durability="volatile"),
 }
 CONDITIONS = (
@@ -54,12 +59,15 @@ class Scenario:
         for client in self.clients:
             client.take_seconds = rng.choice((0.0, 0.0, 0.05, 0.5))
         self.receptions: list[tuple[SimulatedClient, Reception]] = []
+        self.attached: set[str | None] = set()
+        self.unsubscribed: set[str | None] = set()
+        self.faults: list[faults.Fault] = []
         self.events = self.names = 0
 
     def run(self) -> None:
         """All of it."""
         for topic, offered in TOPICS.items():
-            self.clients[0].declare(topic, offered)
+            self.clients[0].declare(topic, offered, matching="spark" if topic == "spark" else "edge")
         self.world.run_for(2.0)
         for _ in range(self.rng.randint(1, 6)):
             self.subscribe()
@@ -82,8 +90,10 @@ class Scenario:
         what = self.rng.random()
         if what < 0.8:
             self.publish()
-        elif what < 0.95:
+        elif what < 0.93:
             self.subscribe()
+        elif what < 0.97:
+            self.attach()
         else:
             self.unsubscribe()
 
@@ -92,7 +102,7 @@ class Scenario:
         topic = self.rng.choice(list(TOPICS))
         for number in range(self.rng.choice((1, 2, 10))):
             events = [self.event() for _ in range(self.rng.choice((1, 1, 3, 20)))]
-            self.world.clock.after(number * 0.02, lambda events=events: client.is_up and client.publish(topic, *events))  # type: ignore[misc]
+            self.world.clock.after(number * 0.02, functools.partial(_publish, client, topic, events))
 
     def event(self) -> dict[str, object]:
         self.events += 1
@@ -106,8 +116,9 @@ class Scenario:
     def subscribe(self) -> None:
         client = self.rng.choice(self.clients)
         topic = self.rng.choice(list(TOPICS))
-        options: dict[str, object] = {"qos": self.requested(TOPICS[topic]), "window": self.rng.choice((1, 4, 1024))}
-        if self.rng.random() < 0.5:
+        qos = self.requested(TOPICS[topic])
+        options: dict[str, Any] = {"qos": qos, "window": self.rng.choice((1, 4, 1024))}
+        if self.rng.random() < 0.5 or (topic == "spark" and qos.reliability == "reliable"):
             self.names += 1
             options["name"] = f"named{self.names}"
             if self.rng.random() < 0.3:
@@ -130,12 +141,34 @@ class Scenario:
     @property
     def ends_at(self) -> float:
         """When all is well again."""
-        from fieldfare.simulation.clock import START
-
         return START + BUSY_SECONDS + 3.0
+
+    def attach(self) -> None:
+        """A client takes over what another subscribed by a name."""
+        named = [
+            reception.request.name
+            for _, reception in self.receptions
+            if isinstance(reception.request, Subscribe)
+            and reception.request.name is not None
+            and reception.request.webhook is None
+            and reception.confirmed_at is not None
+            and reception.request.name not in self.unsubscribed
+        ]
+        client = self.rng.choice(self.clients)
+        if named and client.is_up:
+            name = self.rng.choice(named)
+            self.attached.add(name)
+            client.attach(name, window=self.rng.choice((1, 4, 1024)))
 
     def unsubscribe(self) -> None:
         alive = [(client, each) for client, each in self.receptions if client.is_up and each.ended_at is None]
         if alive:
             client, reception = self.rng.choice(alive)
-            client.unsubscribe(reception)
+            if reception.name not in self.attached:
+                self.unsubscribed.add(reception.name)
+                client.unsubscribe(reception)
+
+
+def _publish(client: SimulatedClient, topic: str, events: list[dict[str, object]]) -> None:
+    if client.is_up:
+        client.publish(topic, *events)

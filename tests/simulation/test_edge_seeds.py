@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import pytest
-
 from tests.simulation.scenario import Scenario
 
 SEEDS = int(os.environ.get("FIELDFARE_SEEDS", "300"))

@@ -234,7 +234,7 @@ def test_checkpoints_keep_the_log_short() -> None:
 class Calling(Counting):
     """A node that calls a webhook when it is told to."""
 
-    def _effects(self, message: Input, now: float) -> Iterator[Effect]:
+    def _effects(self, message: Input, now: float) -> Iterator[Effect]:  # noqa: ARG002 - it is called with it
         if isinstance(message, TimerDue):
             yield Call(3, "s", "https://hook", "t", 7, [Raw(b'{"position":7,"id":"e","at":1.0,"event":{}}')])
 

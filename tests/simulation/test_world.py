@@ -111,8 +111,14 @@ def test_the_same_seed_replays_the_same_run() -> None:
         (lambda events: events.pop(1), "lost"),
         (lambda events: events.insert(3, events[1]), "duplicated"),
         (lambda events: events.reverse(), "reordered"),
-        (lambda events: events.append(msgspec.structs.replace(events[0], event=msgspec.Raw(b'{"speed":9}'))), "unexpected"),
-        (lambda events: events.append(msgspec.structs.replace(events[0], event=msgspec.Raw(b'{"speed":-1}'))), "unexpected"),
+        (
+            lambda events: events.append(msgspec.structs.replace(events[0], event=msgspec.Raw(b'{"speed":9}'))),
+            "unexpected",
+        ),
+        (
+            lambda events: events.append(msgspec.structs.replace(events[0], event=msgspec.Raw(b'{"speed":-1}'))),
+            "unexpected",
+        ),
     ],
 )
 def test_a_history_that_breaks_a_promise_is_found_out(tamper, kind: str) -> None:  # type: ignore[no-untyped-def]

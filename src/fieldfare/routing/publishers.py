@@ -38,9 +38,7 @@ class Publishers:
 
     def repeated(self, publisher: str, sequence: int, count: int) -> int:
         """How many of the events numbered from `sequence` on came before."""
-        last = self._last.get(publisher)
-        if last is None:
-            return 0
+        last = self._last.get(publisher, -1)  # who is not known begins at 0, or what it sent before would be lost
         if sequence > last + 1:
             raise SequenceGapError(publisher, last + 1, sequence)
         return min(count, last + 1 - sequence)

@@ -330,5 +330,7 @@ class Host:
             self._inbox.append(piece)
 
     def _fail(self, error: JournalError) -> None:
-        self.failure = f"the log failed, restart the service: {error}"
-        _log.error("%s", self.failure)
+        failure = f"the log failed, restart the service: {error}"
+        if failure != self.failure:
+            _log.error("%s", failure)
+        self.failure = failure

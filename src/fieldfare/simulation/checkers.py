@@ -1,4 +1,4 @@
-"""Whether a history keeps the promises: safety, that nothing wrong was delivered, and liveness, that nothing is missing.
+"""Whether a history keeps the promises: safety, that nothing wrong came, and liveness, that nothing is missing.
 
 Safety holds at every moment: what a subscriber gets of one publisher is a part, in order, of what that publisher
 published and nobody refused, and every event in it satisfies the condition. Liveness is asked when faults have ended
@@ -8,6 +8,8 @@ was confirmed, has come. Events are told apart by what is in them, so publish di
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +18,7 @@ from fieldfare.files.events import attributes_of
 from fieldfare.files.lines import json_values
 from fieldfare.matching import oracle
 from fieldfare.messages import Delivery, Subscribe
+from fieldfare.qos import Offered
 from fieldfare.simulation.history import History, Publication, Reception
 
 
@@ -30,13 +33,16 @@ class _Received:
 
 def check_safety(history: History) -> None:
     """Raise what is wrong with what was delivered so far."""
-    published: dict[tuple[str, str], list[tuple[bytes, str]]] = {}
+    places: dict[tuple[str, str], dict[bytes, list[int]]] = {}
+    numbers = itertools.count(1)
     for publication in history.publications:
-        events = published.setdefault((publication.topic, publication.publisher), [])
-        events += [(event, publication.outcome) for event in publication.events]
+        if publication.outcome != "refused":
+            of_publisher = places.setdefault((publication.topic, publication.publisher), {})
+            for event in publication.events:
+                of_publisher.setdefault(event, []).append(next(numbers))
     for received in _all_received(history):
         _check_conditions(received)
-        _check_order(received, published)
+        _check_order(received, places)
 
 
 def _all_received(history: History) -> Iterator[_Received]:
@@ -57,15 +63,14 @@ def _check_conditions(received: _Received) -> None:
             raise BrokenPromiseError("unexpected", received.subscriber, f"{event!r} does not satisfy {condition!r}")
 
 
-def _check_order(received: _Received, published: dict[tuple[str, str], list[tuple[bytes, str]]]) -> None:
+def _check_order(received: _Received, places_of: dict[tuple[str, str], dict[bytes, list[int]]]) -> None:
     """Each publisher's events are a part of what it published, in order."""
     places_used: dict[str, list[int]] = {}
     for delivery in received.events:
         publisher, event = delivery.publisher or "", bytes(delivery.event)
-        events = published.get((received.request.topic, publisher), [])
-        places = [place for place, (each, outcome) in enumerate(events) if each == event and outcome != "refused"]
+        places = places_of.get((received.request.topic, publisher), {}).get(event, [])
         used = places_used.setdefault(publisher, [])
-        last = used[-1] if used else -1
+        last = used[-1] if used else 0
         place = next((place for place in places if place > last), None)
         if place is None:
             kind = "unexpected" if not places else "duplicated" if set(places) <= set(used) else "reordered"
@@ -74,8 +79,8 @@ def _check_order(received: _Received, published: dict[tuple[str, str], list[tupl
         used.append(place)
 
 
-def check_liveness(history: History) -> None:
-    """Raise what is missing. Best effort, and what keeps the last events only, promise no events here."""
+def check_liveness(history: History, now: float) -> None:
+    """Raise what is missing. Best effort, what keeps the last only, and what has expired by now, promise no events."""
     for publication in history.publications:
         if publication.outcome == "waiting":
             raise BrokenPromiseError("unanswered", publication.publisher, f"the publication of {publication.events!r}")
@@ -88,17 +93,18 @@ def check_liveness(history: History) -> None:
         if request.name is not None:
             durable.setdefault(request.name, []).append(reception)
         else:
-            _check_complete([reception], request, history)
+            _check_complete([reception], request, history, now)
     for lives in durable.values():
-        _check_complete(lives, requests[lives[0]], history)
+        _check_complete(lives, requests[lives[0]], history, now)
 
 
-def _check_complete(lives: Sequence[Reception], request: Subscribe, history: History) -> None:
+def _check_complete(lives: Sequence[Reception], request: Subscribe, history: History, now: float) -> None:
     """One subscription got all, in its subscribers' lives together."""
     begun = min((life.confirmed_at for life in lives if life.confirmed_at is not None), default=None)
     is_promised = request.qos.reliability == "reliable" and request.qos.keep_last is None
-    if begun is None or lives[-1].ended_at is not None or not is_promised:
+    if begun is None or not is_promised or all(life.ended_at is not None for life in lives):
         return
+    begun = max(begun, now - history.offered.get(request.topic, Offered()).lifespan_seconds)
     deliveries = [delivery for life in lives for delivery in life.events]
     deliveries += history.called.get(request.webhook or "", ())
     got = {(delivery.publisher, bytes(delivery.event)) for delivery in deliveries}
@@ -134,5 +140,6 @@ def _requests(history: History) -> dict[Reception, Subscribe]:
     return found
 
 
+@functools.lru_cache(maxsize=16_384)
 def _holds(condition: str, event: bytes) -> bool:
     return oracle.holds(condition, attributes_of(json_values(event)))

@@ -80,6 +80,7 @@ class SimulatedClient:
 
     def declare(self, topic: str, offered: Offered = Offered(), **options: Any) -> None:  # noqa: B008 - it is frozen
         """Create a topic, or change what it offers."""
+        self._history.offered[topic] = offered
         self._do(self._living().request(object(), DeclareTopic(0, topic, offered, **options), self._now))
 
     # Its life

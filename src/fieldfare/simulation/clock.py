@@ -17,8 +17,8 @@ class Timer:
 
     __slots__ = ("_action",)
 
-    def __init__(self, action: Callable[[], None]) -> None:
-        self._action: Callable[[], None] | None = action
+    def __init__(self, action: Callable[[], object]) -> None:
+        self._action: Callable[[], object] | None = action
 
     def cancel(self) -> None:
         """Do not do it; after it happened, this does nothing."""
@@ -39,13 +39,13 @@ class Clock:
         self._due: list[tuple[float, int, Timer]] = []
         self._numbers = itertools.count()
 
-    def at(self, at: float, action: Callable[[], None]) -> Timer:
+    def at(self, at: float, action: Callable[[], object]) -> Timer:
         """Do this at that time, or at once where it has passed."""
         timer = Timer(action)
         heapq.heappush(self._due, (max(at, self.now), next(self._numbers), timer))
         return timer
 
-    def after(self, seconds: float, action: Callable[[], None]) -> Timer:
+    def after(self, seconds: float, action: Callable[[], object]) -> Timer:
         """Do this so many seconds from now."""
         return self.at(self.now + seconds, action)
 

@@ -118,7 +118,7 @@ class SimulatedLog:
 
     def fetch(self, reader: str, tenant: str, topic: str, after: Position) -> Fetched:
         """The next events of a topic after a position."""
-        records: list[Record] = []
+        records: list[EventsStored] = []
         lost_before = self._lost_before if self._lost_before > after else -1
         for event in self._events[self._first_after(after) :]:
             if (event.tenant, event.topic) == (tenant, topic):

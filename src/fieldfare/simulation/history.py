@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from fieldfare.errors import FieldfareError
 from fieldfare.messages import Attach, Delivery, Notice, Subscribe
+from fieldfare.qos import Offered
 
 Outcome: TypeAlias = Literal["waiting", "accepted", "refused", "unknown"]  # unknown: the client did not live to hear it
 
@@ -49,4 +50,5 @@ class History:
 
     publications: list[Publication] = field(default_factory=list)
     receptions: list[Reception] = field(default_factory=list)
+    offered: dict[str, Offered] = field(default_factory=dict)  # by topics, as they were declared last
     called: dict[str, list[Delivery]] = field(default_factory=dict)  # what webhooks took, by their URLs

@@ -126,11 +126,11 @@ class SimulatedHost:
             if connection in self._streams:
                 self._streams[connection].send(b"\n".join(frames))
 
-    def later(self, seconds: float, action: Callable[[], None]) -> Timer:
+    def later(self, seconds: float, action: Callable[[], object]) -> Timer:
         """Do something after a time, if the node has not crashed by then."""
         return self.clock.after(seconds, self.in_this_life(action))
 
-    def in_this_life(self, action: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
+    def in_this_life(self, action: Callable[_Arguments, object]) -> Callable[_Arguments, None]:
         """The same action, but it does nothing once the node has crashed, even if it came back."""
         life = self._life
 

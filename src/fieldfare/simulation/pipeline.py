@@ -29,6 +29,7 @@ class SimulatedPipeline:
 
     def __init__(self, host: SimulatedHost, rng: random.Random, batch_seconds: float = 0.5) -> None:
         self.failure: str | None = None
+        self.answer_seconds = 0.1  # at most
         self._host = host
         self._rng = rng
         self._batch_seconds = batch_seconds
@@ -48,7 +49,7 @@ class SimulatedPipeline:
             else:
                 topic.conditions[effect.subscription] = effect.condition
         answer = HandedOver(effect.number, self.failure)
-        self._host.later(0.01 * self._rng.random(), lambda: self._host.tell(answer))
+        self._host.later(self.answer_seconds * self._rng.random(), lambda: self._host.tell(answer))
 
     def _wait(self) -> None:
         self._host.clock.after(self._batch_seconds * (0.5 + self._rng.random()), self._run)

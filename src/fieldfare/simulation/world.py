@@ -105,4 +105,4 @@ class World:
     def check(self) -> None:
         """Raise a BrokenPromiseError if the clients did not get what they were promised; call it when all is quiet."""
         check_safety(self.history)
-        check_liveness(self.history)
+        check_liveness(self.history, self.clock.now)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fieldfare.bench.broker.load import Integers, Load
-from fieldfare.bench.broker.servers import HOST, Guarantee, Server, running
+from fieldfare.bench.broker.servers import HOST, Guarantee, Running, Server, running
 from fieldfare.bench.broker.workers import Pace, Publisher, Received, Saturate, Sent, Site, Subscribers, work
 from fieldfare.bench.measuring import BenchVerificationError
 from fieldfare.cores import one_core
@@ -29,6 +29,7 @@ class Run:
     events: int
     deliveries: int
     seconds: float  # from the first publication to the last delivery
+    cpu_seconds: float | None  # of the broker
     numbers: Integers  # of the recorded deliveries
     waits_ms: np.typing.NDArray[np.float64]
 
@@ -43,6 +44,7 @@ class Crew:
     """Processes that are connected to a broker, and wait for orders."""
 
     server: Server
+    broker: Running
     load: Load
     publisher: Connection
     subscribers: Sequence[Connection]
@@ -51,34 +53,39 @@ class Crew:
         """Publish, wait until everything has arrived, and compare with what had to."""
         for pipe in self.subscribers:
             _ask(pipe, is_recording)
+        before = self.broker.cpu_seconds()
         sent: Sent | Exception = _asked(self.publisher, order)
         received: list[Received] = [_ask(pipe, None) for pipe in self.subscribers]  # their failure explains the other
         if isinstance(sent, Exception):
             raise sent
-        self._verify(sent, received)
+        after = self.broker.cpu_seconds()
+        verify(self.server.name, self.load, sent.events, received)
         waits = [wait for process in received for wait in process.waits]
         return Run(
             events=sent.events,
             deliveries=sum(sum(process.counts) for process in received),
             seconds=(max(process.ended for process in received) - sent.started) / 1e9,
+            cpu_seconds=None if before is None or after is None else after - before,
             numbers=np.array([number for process in received for number in process.numbers], np.int64),
             waits_ms=np.array(waits, np.float64) / 1e6,
         )
 
-    def _verify(self, sent: Sent, received: Sequence[Received]) -> None:
-        counts, sums = np.zeros((2, self.load.connections), np.int64)
-        for process, part in enumerate(received):
-            counts[process :: len(received)] = part.counts
-            sums[process :: len(received)] = part.sums
-        expected_counts, expected_sums = self.load.expected(sent.events)
-        wrong = np.flatnonzero((counts != expected_counts) | (sums != expected_sums))
-        if len(wrong):
-            first = wrong[0]
-            reason = (
-                f"{len(wrong)} of {len(counts)} connections received other events than they had to: connection {first} "
-                f"{counts[first]} where {expected_counts[first]} match"
-            )
-            raise BenchVerificationError(self.server.name, "broker", 0, reason)
+
+def verify(broker: str, load: Load, events: int, received: Sequence[Received]) -> None:
+    """Compare what each connection received with what it had to: how many events, and which, by their sum."""
+    counts, sums = np.zeros((2, load.connections), np.int64)
+    for process, part in enumerate(received):
+        counts[process :: len(received)] = part.counts
+        sums[process :: len(received)] = part.sums
+    expected_counts, expected_sums = load.expected(events)
+    wrong = np.flatnonzero((counts != expected_counts) | (sums != expected_sums))
+    if len(wrong):
+        first = wrong[0]
+        reason = (
+            f"{len(wrong)} of {len(counts)} connections received other events than they had to, for example "
+            f"connection {first} {counts[first]} where {expected_counts[first]} match"
+        )
+        raise BenchVerificationError(broker, "broker", events, reason)
 
 
 def _asked(pipe: Connection, order: Any) -> Any:
@@ -108,13 +115,13 @@ def crew(server: Server, guarantee: Guarantee, load: Load, setting: Setting) -> 
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fieldfare-bench-"))
         with one_core() if setting.on_one_core else nullcontext():
-            port = stack.enter_context(running(server, guarantee, Path(folder)))
+            broker = stack.enter_context(running(server, guarantee, Path(folder)))
         processes = setting.subscriber_processes
-        site = Site(HOST, port, guarantee.wire, load, context.RawArray("q", processes))
+        site = Site(HOST, broker.port, guarantee.wire, load, context.RawArray("q", processes))
         publisher = stack.enter_context(_working(context, Publisher(site)))
         shares = [Subscribers(site, n, processes, is_filtering=not server.filters) for n in range(processes)]
         subscribers = [stack.enter_context(_working(context, share)) for share in shares]
-        yield Crew(server, load, publisher, subscribers)
+        yield Crew(server, broker, load, publisher, subscribers)
 
 
 @contextmanager

@@ -88,12 +88,12 @@ class Load:
         return totals
 
 
-def make_load(subscriptions: int, connections: int, share: float, seed: int = 1) -> Load:
+def make_load(subscriptions: int, connections: int, share: float, *, pool_events: int = POOL_EVENTS) -> Load:
     """Subscriptions that each want a share of the events; with a share of 1, all of them."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(1)
     width = SIDE * math.sqrt(share)
     lows = rng.uniform(0.0, SIDE - width, (subscriptions, 2)).round(3)
-    points = rng.uniform(0.0, SIDE, (POOL_EVENTS, 2)).round(3)
+    points = rng.uniform(0.0, SIDE, (pool_events, 2)).round(3)
     squares = [Square(x, y, width) for x, y in lows.tolist()]
     events, matched = _pairs(lows, width, points)
     reached = np.concatenate([[0], np.cumsum(np.bincount(events, minlength=len(points)))])

@@ -21,6 +21,7 @@ class Speed:
 
     events_per_second: float | None = None  # end to end: until the last subscriber had the last event
     deliveries_per_second: float | None = None  # to a subscriber that wants it
+    cpu_us_per_event: float | None = None  # of the broker's process: what a busy machine changes least
     latency_p50_ms: float | None = None  # of a delivery; in a fan-out, of the last
     latency_p99_ms: float | None = None
     latency_events_per_second: float | None = None  # the rate at which latency was measured
@@ -97,7 +98,7 @@ def render(results: Sequence[Result]) -> Group:
     table = Table(title="Brokers on loopback, every delivery counted", caption=_CAPTION)
     for heading in ("scenario", "broker"):
         table.add_column(heading)
-    for heading in ("events/s", "deliveries/s", "p50 ms", "p99 ms", "ratio"):
+    for heading in ("events/s", "deliveries/s", "CPU µs/event", "p50 ms", "p99 ms", "ratio"):
         table.add_column(heading, justify="right")
     table.add_column("")
     for result in results:
@@ -107,8 +108,8 @@ def render(results: Sequence[Result]) -> Group:
 
 
 _CAPTION = (
-    "events/s: end to end, at saturation. p50, p99: latency at half of that rate; in fan-out, until the last has it. "
-    "ratio: ours to the best peer."
+    "events/s: end to end, at saturation. CPU: of the broker's process. p50, p99: latency at half of that rate; in "
+    "fan-out, until the last has it. ratio: ours to the best peer."
 )
 
 
@@ -118,6 +119,7 @@ def _row(result: Result, name: str, speed: Speed) -> list[str]:
         result.title if name == OURS else "",
         name,
         *("-" if rate is None else compact(rate) for rate in (speed.events_per_second, speed.deliveries_per_second)),
+        "-" if speed.cpu_us_per_event is None else f"{speed.cpu_us_per_event:,.1f}",
         *("-" if time is None else f"{time:,.2f}" for time in (speed.latency_p50_ms, speed.latency_p99_ms)),
         "" if ratio is None else f"{ratio:,.1f}",
         speed.skipped or speed.note,

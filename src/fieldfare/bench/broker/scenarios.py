@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fieldfare.bench.broker.crew import Crew, Setting, crew
+from fieldfare.bench.broker.crew import Crew, Run, Setting, crew
 from fieldfare.bench.broker.load import Load, make_load
 from fieldfare.bench.broker.results import Result, Speed, render, to_json
 from fieldfare.bench.broker.servers import OURS, PEERS, Server
@@ -47,11 +47,16 @@ class Scenario:
         return Saturate(seconds, self.batch_events, self.batches_under_way)
 
     def sized(self, factor: float) -> Scenario:
-        """The same with fewer subscriptions and connections; every one of them wants as many more events."""
+        """The same with fewer subscriptions, connections and events; each subscription wants as many more of them."""
         subscriptions = max(4, round(self.subscriptions * factor))
         share = min(1.0, self.share * self.subscriptions / subscriptions)
-        connections = max(2, round(self.connections * factor))
-        return replace(self, subscriptions=subscriptions, connections=connections, share=share)
+        return replace(
+            self,
+            subscriptions=subscriptions,
+            connections=max(2, round(self.connections * factor)),
+            share=share,
+            batch_events=max(1, round(self.batch_events * factor)),
+        )
 
 
 _EACH = "{0.connections:,} subscribers, each wants {0.share:.0%}"
@@ -136,7 +141,7 @@ def _speed(server: Server, scenario: Scenario, load: Load, options: BrokerOption
 
 def _saturated(workers: Crew, order: Saturate, pace_seconds: float) -> Speed:
     reached = workers.run(order)
-    speed = Speed(reached.events_per_second, reached.deliveries / reached.seconds)
+    speed = _reached(reached)
     if not pace_seconds:
         return speed
     paced = workers.run(Pace(pace_seconds, reached.events_per_second / 2), is_recording=True)
@@ -154,4 +159,9 @@ def _fanned_out(workers: Crew, order: Saturate) -> Speed:
     last_ms = np.zeros(reached.events)
     np.maximum.at(last_ms, reached.numbers, reached.waits_ms)
     p50, p99 = np.quantile(last_ms, [0.5, 0.99]).tolist()
-    return Speed(None, reached.deliveries / reached.seconds, p50, p99)
+    return replace(_reached(reached), events_per_second=None, latency_p50_ms=p50, latency_p99_ms=p99)
+
+
+def _reached(run: Run) -> Speed:
+    cpu_us = None if run.cpu_seconds is None else 1e6 * run.cpu_seconds / run.events
+    return Speed(run.events_per_second, run.deliveries / run.seconds, cpu_us)

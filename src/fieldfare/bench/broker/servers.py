@@ -6,6 +6,7 @@ on what waits for a subscriber, so that it never disconnects one.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import socket
@@ -18,7 +19,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fieldfare.bench.broker.wires import FieldfareWire, NatsWire, RedisStreamWire, RedisWire, Wire
+from fieldfare.bench.broker.fieldfare_wire import FieldfareWire
+from fieldfare.bench.broker.wires import NatsWire, RedisStreamWire, RedisWire, Wire
 from fieldfare.errors import FieldfareError, MissingDependencyError
 
 HOST = "127.0.0.1"
@@ -52,12 +54,16 @@ class Server:
     is_announcing: bool = False  # tells its address itself
 
 
+def installed(program: str) -> str | None:
+    """The path of a program; Debian has some servers where only root looks."""
+    return shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/local/sbin")
+
+
 def _found(program: str) -> str:
-    path = shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/local/sbin")
+    path = installed(program)
     if path is None:
-        raise MissingDependencyError(
-            f"{program} is not installed: apt-get install {program} (Debian, Ubuntu), or leave it out with --peer"
-        )
+        advice = f"apt-get install {program} (Debian, Ubuntu), or leave it out with --peer"
+        raise MissingDependencyError(f"{program} is not installed: {advice}")
     return path
 
 
@@ -105,16 +111,32 @@ PEERS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A broker that takes connections."""
+
+    port: int
+    process_id: int
+
+    def cpu_seconds(self) -> float | None:
+        """What it has used of the processors so far, where the platform tells."""
+        try:
+            fields = Path(f"/proc/{self.process_id}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return None
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def running(server: Server, guarantee: Guarantee, folder: Path) -> Iterator[int]:
-    """Start a broker, yield its port when it takes connections, and stop it."""
+def running(server: Server, guarantee: Guarantee, folder: Path) -> Iterator[Running]:
+    """Start a broker, wait until it takes connections, and stop it in the end."""
     port = 0 if server.is_announcing else _free_port()
     log = folder / "server.log"
     with log.open("wb") as output:
         command = [*server.command(folder, port), *guarantee.arguments]
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)  # noqa: S603
     try:
-        yield _ready_port(process, port, log)
+        yield Running(_ready_port(process, port, log), process.pid)
     finally:
         process.terminate()
         try:
