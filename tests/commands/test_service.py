@@ -12,9 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import Result
 from tests.runtime.processes import COMMAND, ServiceProcess, environment
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from fieldfare.cli import app
 from fieldfare.runtime.tokens import TokenFile

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -63,14 +63,14 @@ class History:
 class Service:
     """The service on one data folder, which may be killed and started again on the same port."""
 
-    def __init__(self, data: Path, *arguments: str, prefix: tuple[str, ...] = (), **variables: str) -> None:
-        self._data, self._arguments, self._variables = data, arguments, variables
+    def __init__(self, data: Path, *, prefix: tuple[str, ...] = (), variables: Mapping[str, str] | None = None) -> None:
+        self._data, self._variables = data, variables or {}
         self.prefix = list(prefix)
         self._port = 0
         self._stack = contextlib.ExitStack()
 
     async def start(self) -> ServiceProcess:
-        self.process = ServiceProcess(self._data, "--port", str(self._port), *self._arguments, **self._variables)
+        self.process = ServiceProcess(self._data, "--port", str(self._port), **self._variables)
         self.process.prefix = self.prefix
         await asyncio.to_thread(self._stack.enter_context, self.process)
         self._port = int(self.process.url.rpartition(":")[2])

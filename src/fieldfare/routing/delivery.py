@@ -64,7 +64,6 @@ class Deliveries:
     dead_letters: dict[tuple[str, str], list[DeadLetter]] = field(default_factory=dict)
     _slow: dict[int, Outbox] = field(default_factory=dict)  # those with events waiting
     _calling: dict[int, _Calling] = field(default_factory=dict)
-    _told_dropped: dict[int, int] = field(default_factory=dict)
 
     def offer(self, topic: Topic, matches: Matches, last: Position, now: float) -> None:
         """New events of a topic, up to a position, for those who want them."""
@@ -72,11 +71,9 @@ class Deliveries:
             outbox.matched_count += len(entries)
             outbox.last_matched_at = now
             self.counts.matched += len(entries)
-            outbox.offer(entries, self.options.waiting_max)
+            self.counts.dropped += outbox.offer(entries, self.options.waiting_max)
             self.pump(topic, outbox, now)
         topic.matched = max(topic.matched, last)
-        if topic.offered.is_kept:
-            topic.stored = topic.matched
 
     def pump(self, topic: Topic, outbox: Outbox, now: float) -> None:
         """Send what may be sent, and read the log for more if there is room."""
@@ -84,6 +81,8 @@ class Deliveries:
             self._call(topic, outbox, now)
         elif outbox.connection is not None:
             while deliveries := outbox.take(now, _MANY, self.options.frame_bytes_max):
+                if outbox.dropped_count:
+                    self._tell_dropped(outbox)
                 self.counts.delivered += len(deliveries)
                 self.emit(Send(outbox.connection, Deliver(outbox.subscription.id, deliveries)))
         if outbox.waiting:
@@ -117,14 +116,14 @@ class Deliveries:
 
     def forget(self, outbox: Outbox) -> None:
         """A subscription has ended."""
-        for table in (self.moved, self._slow, self._calling, self._told_dropped):
+        for table in (self.moved, self._slow, self._calling):
             table.pop(outbox.handle, None)
         self.dead_letters.pop(outbox.key, None)
 
     def acknowledge(self, topic: Topic, outbox: Outbox, position: Position, now: float, *, is_final: bool) -> None:
         """A subscriber has got all up to a position."""
         before = len(outbox.in_flight)
-        outbox.acknowledge(min(position, topic.matched), is_final=is_final)
+        outbox.acknowledge(position, topic.matched, is_final=is_final)
         self.counts.acknowledged += before - len(outbox.in_flight)
         self._moved(outbox)
         self.pump(topic, outbox, now)
@@ -153,33 +152,32 @@ class Deliveries:
         if outbox.connection is not None:
             self.emit(Send(outbox.connection, Notice(outbox.subscription.id, kind, detail, position)))  # type: ignore[arg-type]
 
+    def _tell_dropped(self, outbox: Outbox) -> None:
+        """Ahead of the events that it did not lose: who takes nothing is told nothing, and cannot be swamped."""
+        if outbox.subscription.qos.keep_last is None:
+            self._notice(outbox, "gap", f"{outbox.dropped_count} events were dropped: the subscriber is too slow")
+        outbox.dropped_count = 0
+
     def tidy(self) -> None:
-        """Now and then: tell who lost events, and free the memory of the slowest if there is too little."""
-        for handle, outbox in list(self._slow.items()):
-            lost = outbox.dropped_count - self._told_dropped.get(handle, 0)
-            if lost and outbox.subscription.qos.keep_last is None:
-                self._notice(outbox, "gap", f"{lost} events were dropped: the subscriber is too slow")
-            if lost:
-                self._told_dropped[handle] = outbox.dropped_count
-                self.counts.dropped += lost
+        """Now and then: free the memory of the slowest if there is too little."""
         sizes = {handle: sum(len(e.delivery) for e in outbox.waiting) for handle, outbox in self._slow.items()}
         excess = sum(sizes.values()) - self.options.waiting_bytes_max
         for handle in sorted(sizes, key=lambda handle: -sizes[handle]):
             if excess <= 0:
                 break
             excess -= sizes[handle]
-            self._slow.pop(handle).fall_behind()
+            self.counts.dropped += self._slow.pop(handle).fall_behind()
 
     def check_deadline(self, outbox: Outbox, now: float) -> None:
         """Tell the subscriber if no event came for too long, and look again in time."""
         period = outbox.subscription.qos.deadline_seconds
         if period is None:
             return
-        last = outbox.last_matched_at or -period
-        if now - last >= period:
+        due_at = outbox.last_matched_at + period
+        if due_at <= now:
             self._notice(outbox, "deadline", f"no event came for {period:g} s")
-            last = now
-        self.emit(SetTimer(f"deadline:{outbox.handle}", last + period))
+            due_at = now + period
+        self.emit(SetTimer(f"deadline:{outbox.handle}", due_at))
 
     # Webhooks: one call at a time for each, so that events arrive in order.
 
@@ -211,9 +209,9 @@ class Deliveries:
             self._done(topic, outbox, calling, now)
             return
         backoff = self.options.webhook_backoff_seconds * 2 ** (calling.attempts - 1)
-        wait = max(min(backoff, self.options.webhook_backoff_seconds_max), result.retry_after_seconds or 0)
+        wait = min(backoff, self.options.webhook_backoff_seconds_max) * self.rng.uniform(0.75, 1.25)
         calling.attempts += 1
-        self.emit(SetTimer(f"webhook:{outbox.handle}", now + wait * self.rng.uniform(0.75, 1.25)))
+        self.emit(SetTimer(f"webhook:{outbox.handle}", now + max(wait, result.retry_after_seconds or 0)))
 
     def call_again(self, outbox: Outbox) -> None:
         """The wait after a failed call is over."""
@@ -233,7 +231,8 @@ class Deliveries:
         self.store(letter)
 
     def keep_letter(self, letter: DeadLetter) -> None:
-        """Keep events that could not be delivered, and of many the latest."""
+        """Keep events that could not be delivered, and of many the latest. It is no harm to be told twice."""
         letters = self.dead_letters.setdefault((letter.tenant, letter.subscription), [])
-        letters.append(letter)
+        if letter not in letters:
+            letters.append(letter)
         del letters[: -self.options.dead_letters_max]

@@ -55,9 +55,9 @@ class Outbox:
         self.behind_after: Position | None = cursor if reads_log else None  # None: every new match is offered here
         self.seen: Position = cursor  # what is offered again up to here has been read from the log already
         self.matched_count = 0
-        self.dropped_count = 0
+        self.dropped_count = 0  # of which the subscriber has not been told yet
         self.first_count = 0  # the topic's events when this subscription began
-        self.last_matched_at: float | None = None
+        self.last_matched_at = 0.0
         self._left_unconfirmed: Position = -1
 
     @property
@@ -72,6 +72,7 @@ class Outbox:
 
     def attach(self, connection: str | None, window: int, after: Position | None, matched: Position) -> None:
         """Begin to deliver, after a position or else after what was acknowledged; `matched` is the topic's last."""
+        self.settle(matched)
         if after is not None:
             self.cursor = after
         self.connection, self.window = connection, window
@@ -95,13 +96,14 @@ class Outbox:
         """The log has been read up to a position, and nothing after it has been matched: from here on, be offered."""
         self.seen, self.behind_after = position, None
 
-    def fall_behind(self) -> None:
-        """Let go of what waits; it is read from the log again, if it can be."""
+    def fall_behind(self) -> int:
+        """Let go of what waits; it is read from the log again, or else it is dropped: so many are."""
+        dropped = 0 if self.reads_log else len(self.waiting)
         if self.reads_log and self.waiting:
             self.behind_after = self.waiting[0].position - 1
-        elif not self.reads_log:
-            self.dropped_count += len(self.waiting)
         self.waiting.clear()
+        self.dropped_count += dropped
+        return dropped
 
     def settle(self, matched: Position) -> None:
         """Where nothing is outstanding, all that was matched is dealt with: the cursor need not stay behind."""
@@ -109,25 +111,27 @@ class Outbox:
         if is_idle and self.behind_after is None:
             self.cursor = max(self.cursor, matched)
 
-    def offer(self, entries: Sequence[Entry], waiting_max: int) -> None:
-        """Take up new matches, which lie after all before. Where they are too many, the oldest that wait go."""
+    def offer(self, entries: Sequence[Entry], waiting_max: int) -> int:
+        """Take up new matches, which lie after all before. Where they are too many, the oldest go: so many do."""
         if self.behind_after is not None or not self.is_attached:
-            return
+            return 0
         if entries[0].position <= self.seen:
             entries = [entry for entry in entries if entry.position > self.seen]
             if not entries:
-                return
+                return 0
         depth = self.waiting.maxlen
         excess = len(self.waiting) + len(entries) - (depth or waiting_max)
         if excess > 0 and depth is None:
             if self.reads_log:
                 self.behind_after = entries[0].position - 1
-                return
+                return 0
             entries = entries[-waiting_max:]
             for _ in range(min(excess, len(self.waiting))):
                 self.waiting.popleft()
         self.waiting.extend(entries)
-        self.dropped_count += max(0, excess)
+        dropped = max(0, excess)
+        self.dropped_count += dropped
+        return dropped
 
     def take(self, now: float, count_max: int, bytes_max: int) -> list[Raw]:
         """What may be sent now; it is in flight until it is acknowledged."""
@@ -144,8 +148,9 @@ class Outbox:
                 size += len(delivery)
         return taken
 
-    def acknowledge(self, position: Position, *, is_final: bool) -> None:
-        """All up to a position has arrived; if that is final, it need never be sent again."""
+    def acknowledge(self, position: Position, matched: Position, *, is_final: bool) -> None:
+        """All up to a position, of what was sent or matched, has arrived; if that is final, never send it again."""
+        position = min(position, max(matched, self.in_flight[-1] if self.in_flight else matched))
         while self.in_flight and self.in_flight[0] <= position:
             self.in_flight.popleft()
         if not is_final:

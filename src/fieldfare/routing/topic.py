@@ -39,8 +39,9 @@ class Topic:
         self.by_id: dict[str, Outbox] = {}
         self.publishers = Publishers(options.publishers_max, options.recent_ids_max)
         self.matched: Position = START  # all events up to here have been matched
-        self.stored: Position = START  # of the last of them that is in the log
+        self.stored: Position = START  # the last of them that is in the log
         self.event_count = 0
+        self.change_count = 0  # changes of what it offers that are on their way to the log
         self.batch = self.stored_batch = -1  # the pipeline's last that was taken, and that is in the log
         self._behind: dict[int, Outbox] = {}  # those who wait for a piece of the log
         self._read: Position = START  # of this round
@@ -105,7 +106,8 @@ class Topic:
         """Those who miss events up to a position, which the log no longer has; they go on after it."""
         for outbox in self._behind.values():
             after, outbox.behind_after = _behind_after(outbox), max(_behind_after(outbox), lost_before)
-            if START < after < lost_before:  # who begins with all that is alive has not missed what is not
+            begins = after == START and outbox.subscription.qos.durability == "transient"
+            if after < lost_before and not begins:  # who begins with all that is alive has not missed what is not
                 yield outbox
 
     def taken(self, piece: Fetched, waiting_max: int) -> tuple[list[Outbox], list[Fetch]]:
@@ -122,7 +124,7 @@ class Topic:
                 continue
             outbox.behind_after = max(_behind_after(outbox), piece.position)
             if piece.position >= self.stored:
-                outbox.caught_up(piece.position)
+                outbox.caught_up(outbox.behind_after)
                 del self._behind[handle]
         return list(readers.values()), list(self._next_piece())
 

@@ -91,9 +91,7 @@ class Webhooks:
     async def _post(self, call: Call, endpoint: Endpoint) -> Called:
         body = msgspec.json.encode({"subscription": call.subscription, "topic": call.topic, "events": call.events})
         headers = self._headers(call, endpoint, body)
-        url = httpcore.URL(
-            scheme=endpoint.scheme, host=endpoint.host, port=endpoint.port, target=endpoint.target
-        )
+        url = httpcore.URL(scheme=endpoint.scheme, host=endpoint.host, port=endpoint.port, target=endpoint.target)
         extensions = {"timeout": {"connect": self._options.connect_seconds}}
         async with (
             asyncio.timeout(self._options.total_seconds) as limit,
