@@ -490,11 +490,12 @@ class DeadLetter(_Record, frozen=True, tag="d"):
 
 
 class PublishersMoved(_Record, frozen=True, tag="p"):
-    """The last sequence number of each publisher in a topic. Only in checkpoints: in the log, the events say it."""
+    """What publishers of a topic sent last. Only in checkpoints: in the log, the events say it."""
 
     tenant: str
     topic: str
-    sequences: dict[str, int]
+    sequences: dict[str, int]  # the last of each publisher
+    ids: list[tuple[str | None, str]] = []  # recent ones, each with its publisher
 
 
 class Reached(_Record, frozen=True, tag="n"):

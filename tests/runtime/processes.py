@@ -13,13 +13,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import fieldfare
+
+_SOURCES = Path(fieldfare.__file__).parents[1]  # wherever a test changes to
 _WAIT_SECONDS = 60.0
 COMMAND = [sys.executable, "-m", "fieldfare"]
 
 
 def environment(**more: str) -> dict[str, str]:
     """The environment without settings of whoever runs the tests."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("FIELDFARE_")} | more
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("FIELDFARE_")}
+    return {**kept, "PYTHONPATH": str(_SOURCES), **more}
 
 
 class ServiceProcess:

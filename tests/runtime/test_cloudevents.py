@@ -96,7 +96,7 @@ def test_a_bad_structured_event(change: dict[str, Any], status: int) -> None:
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("missing", CLOUD_EVENT.keys() - {"time", "anextension"})
+@pytest.mark.parametrize("missing", ["specversion", "id", "source", "type", "data"])
 def test_what_a_structured_event_needs(missing: str) -> None:
     async def story() -> None:
         async with asking() as (client, _):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-import httpx
 import pytest
 from tests.runtime.serving import asking, connecting, serving, subscribed
 
@@ -22,6 +21,13 @@ async def pieces(count: int) -> AsyncIterator[bytes]:
         yield b" " * 1000
 
 
+async def is_cut_off(reader: asyncio.StreamReader) -> bool:
+    try:
+        return await asyncio.wait_for(reader.read(), 60) == b""
+    except ConnectionError:
+        return True
+
+
 def test_a_body_is_bounded_however_it_comes() -> None:
     async def story() -> None:
         async with asking(GatewayOptions(body_bytes_max=10_000)) as (client, _):
@@ -34,14 +40,14 @@ def test_a_body_is_bounded_however_it_comes() -> None:
 
 
 def test_a_body_that_does_not_come_is_not_waited_for() -> None:
-    async def forever() -> AsyncIterator[bytes]:
-        yield b"{"
-        await asyncio.sleep(60)
-
     async def story() -> None:
-        async with asking(GatewayOptions(read_seconds=0.2)) as (client, _):
-            response = await client.post(EVENTS, content=forever())
-            assert (response.status_code, response.headers["Connection"]) == (408, "close")
+        async with serving(GatewayOptions(read_seconds=0.2)) as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+            writer.write(b"POST /v1/topics/t/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer all\r\n")
+            writer.write(b"Content-Length: 1000\r\n\r\n{")
+            response = await asyncio.wait_for(reader.read(), 60)  # to the end: the connection is closed
+            assert response.split()[1] == b"408"
+            writer.close()
 
     asyncio.run(story())
 
@@ -93,9 +99,7 @@ def test_a_stranger_gets_little_time_and_little_memory(strangers: Strangers, sen
         async with serving(strangers=strangers) as served:
             reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
             writer.write(sent)
-            with pytest.raises(ConnectionError):  # or nothing more comes
-                if await asyncio.wait_for(reader.read(), 60) == b"":
-                    raise ConnectionResetError
+            assert await is_cut_off(reader)
             writer.close()
             assert strangers.waiting == {}
 
@@ -111,9 +115,7 @@ def test_the_stranger_who_waits_longest_makes_room() -> None:
                 await asyncio.sleep(0.01)
             assert (await client.get("/healthz")).status_code == 200
             (first, _), (second, writer) = connections
-            with pytest.raises(ConnectionError):
-                if await asyncio.wait_for(first.read(), 60) == b"":
-                    raise ConnectionResetError
+            assert await is_cut_off(first)
             writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert b"200" in await asyncio.wait_for(second.readline(), 60)
             assert strangers.waiting == {}
@@ -133,8 +135,8 @@ def test_the_number_of_connections_is_bounded() -> None:
                 assert (refused.status_code, refused.json()["code"]) == (503, "busy")
                 assert int(refused.headers["Retry-After"]) > 0
             async with asyncio.timeout(60):
-                while (await client.get("/v1/topics")).status_code != 200:
-                    await asyncio.sleep(0.01)
+                while (await client.get("/v1/topics")).status_code == 503:
+                    pass
 
     asyncio.run(story())
 
@@ -169,12 +171,11 @@ def test_a_page_on_the_list_may_ask() -> None:
 
 def test_in_development_mode_a_foreign_name_does_not_lead_here() -> None:
     async def story() -> None:
-        async with serving(GatewayOptions(is_development=True)) as served:
-            async with httpx.AsyncClient(base_url=served.url) as client:
-                assert (await client.get("/healthz")).status_code == 200
-                for host in ("rebound.example", "127.0.0.1.example", "10.0.0.1", "localhost.example:80", ""):
-                    response = await client.get("/healthz", headers={"Host": host})
-                    assert (response.status_code, response.json()["code"]) == (421, "host")
+        async with asking(GatewayOptions(is_development=True)) as (client, _):
+            assert (await client.get("/healthz")).status_code == 200
+            for host in ("rebound.example", "127.0.0.1.example", "10.0.0.1", "localhost.example:80", ""):
+                response = await client.get("/healthz", headers={"Host": host})
+                assert (response.status_code, response.json()["code"]) == (421, "host")
 
     asyncio.run(story())
 

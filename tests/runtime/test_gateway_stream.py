@@ -158,3 +158,26 @@ def test_line_breaks_between_tokens_do_not_tear_an_event() -> None:
                 assert [json.loads(line)["type"] for line in lines] == ["subscribed", "deliver"]
 
     asyncio.run(story())
+
+
+def test_a_stream_that_nobody_reads_is_given_up_and_nothing_is_lost() -> None:
+    async def story() -> None:
+        async with asking(GatewayOptions(stall_seconds=0.2)) as (client, served):
+            await subscribed(client, "all")
+            _, writer = await asyncio.open_connection("127.0.0.1", served.port, limit=1024)
+            writer.write(b"GET /v1/subscriptions/all/stream HTTP/1.1\r\nHost: localhost\r\n")
+            writer.write(b"Authorization: Bearer all\r\n\r\n")
+            subscription = served.edge.subscriptions["acme", "all"]
+            count = 0
+            async with asyncio.timeout(60):
+                while not subscription.is_attached:  # noqa: ASYNC110 - it is not told
+                    await asyncio.sleep(0.01)
+                while subscription.is_attached:
+                    await published(client, {"n": count, "text": "x" * 200_000})
+                    count += 1
+            writer.close()
+            async with streaming(client, "all") as stream:
+                taken = await take(stream, count)
+            assert [one["data"]["event"]["n"] for one in taken] == list(range(count))
+
+    asyncio.run(story())

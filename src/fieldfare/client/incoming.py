@@ -26,7 +26,6 @@ class Incoming:
     seen: Position = -1  # the last position that was given to the application, or where it begins
     taken: Position = -1  # the last one that the application is done with, or where it begins
     asked: Position = -1  # where to begin, in the request that was sent last
-    asked_after: Position = -1  # what was taken when this connection was asked to go on
     events_taken: int = 0  # since the last acknowledgement
     times_busy: int = 0
     ending: Key | None = None  # who wants it ended as soon as it is confirmed

@@ -53,6 +53,8 @@ def encode(frames: Iterable[ClientFrame]) -> Iterator[bytes]:
     message = bytearray()
     for frame in frames:
         line = _encoder.encode(frame)
+        if b"\n" in line:  # between the tokens of an event that came as JSON: inside a string JSON has no line break
+            line = line.replace(b"\n", b" ")
         if message and len(message) + 1 + len(line) > FRAME_BYTES_MAX:
             yield bytes(message)
             message.clear()

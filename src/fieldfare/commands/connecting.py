@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -32,6 +33,7 @@ CaFile = Annotated[
 _CONNECT_SECONDS = 3.0  # somebody waits at a terminal
 
 T = TypeVar("T")
+_option = re.compile(r"\$\.(\w+?)(?:_seconds)?\b")  # how msgspec names a field
 
 
 class Service(NamedTuple):
@@ -77,4 +79,4 @@ def converted(options: dict[str, Any], kind: type[T]) -> T:
     try:
         return msgspec.convert({name: value for name, value in options.items() if value is not None}, kind)
     except msgspec.ValidationError as error:
-        raise typer.BadParameter(str(error).replace("$.", "--").replace("_seconds`", "`")) from error
+        raise typer.BadParameter(_option.sub(lambda name: f"--{name[1].replace('_', '-')}", str(error))) from error

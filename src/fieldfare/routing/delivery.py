@@ -98,14 +98,17 @@ class Deliveries:
         self, topic: Topic, outbox: Outbox, connection: str | None, window: int, after: Position | None, now: float
     ) -> None:
         """Deliver on a connection from now on; whoever had it before is told."""
-        if outbox.connection is not None and outbox.connection != connection:
-            detail = "the subscription is delivered on another connection now"
-            self.emit(Send(outbox.connection, Notice(outbox.subscription.id, "detached", detail)))
+        if outbox.connection != connection:
+            self.tell_detached(outbox, "the subscription is delivered on another connection now")
         topic.leave(outbox)
         outbox.attach(connection, window, after, topic.matched)
         if after is not None:
             self._moved(outbox)
         self.pump(topic, outbox, now)
+
+    def tell_detached(self, outbox: Outbox, detail: str) -> None:
+        """Whoever is served by a subscription is no longer."""
+        self._notice(outbox, "detached", detail)
 
     def detach(self, topic: Topic, outbox: Outbox) -> None:
         """Nobody takes events of a subscription any more."""

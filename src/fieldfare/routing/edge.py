@@ -75,6 +75,7 @@ class Connection:
 
     identity: Identity
     outboxes: dict[int, Outbox] = field(default_factory=dict)
+    wish_count: int = 0  # subscriptions that are just being made
 
 
 class Edge:
@@ -140,7 +141,7 @@ class Edge:
         self.connections[message.connection] = Connection(message.identity)
 
     def _fetched(self, message: Fetched, now: float) -> None:
-        tenant, _, name = message.reader.partition("/")
+        tenant, _, name = message.reader.rpartition("/")
         self.deliveries.fetched(self.topics[tenant, name], message, now)
 
     def _called(self, message: Called, now: float) -> None:
@@ -237,24 +238,31 @@ class Edge:
     def when_stored(self, then: Then, otherwise: Else, now: float) -> None:
         """Go on when all records that are under way are stored."""
         if self._unstored:
-            self._unstored.append((self._number, then, otherwise))
+            self._unstored.append((self._unstored[-1][0], then, otherwise))
         else:
             then(now)
 
-    def note_gaps(self) -> None:
-        """Positions are used that the log does not hold: after a restart, they must not be used again."""
-        if not self._has_gaps:
+    def note_gaps(self, then: Then, otherwise: Else, now: float) -> None:
+        """Go on when the log knows that positions are used which it does not hold: no restart may use them again."""
+
+        def noted(now: float) -> None:
             self._has_gaps = True
-            self.append_lazily(Reached(self.position))
+            then(now)
+
+        if self._has_gaps:
+            then(now)
+        else:
+            self.append(Reached(self.position), noted, otherwise)
 
     def _stored(self, message: Stored, now: float) -> None:
         while self._unstored and self._unstored[0][0] <= message.number:
             self._unstored.popleft()[1](now)
         self.publishing.match_ready(now)
 
-    def _not_stored(self, message: NotStored, _: float) -> None:
+    def _not_stored(self, message: NotStored, now: float) -> None:
         while self._unstored and self._unstored[0][0] <= message.number:
             self._unstored.popleft()[2](message.reason)
+        self.publishing.match_ready(now)  # what needs no log may have waited for what does
 
     def hand(self, effect: Callable[[int], Effect], then: Then, otherwise: Else) -> None:
         """Give something to the pipeline, and then go on."""
@@ -296,15 +304,20 @@ class Edge:
     def _declare(self, connection: str, identity: Identity, frame: DeclareTopic) -> None:
         require(identity, "manage", frame.topic)
         topic = self.topic(identity.tenant, frame.topic)
-        if topic.outboxes and frame.matching != topic.matching:
-            raise Refusal("invalid", "a topic that has subscriptions is matched where it is: end them first")
-        for outbox in topic.outboxes.values():
-            if reason := unmet(frame.offered, outbox.subscription.qos):
-                raise Refusal("qos", f"the subscription {outbox.subscription.id!r} needs more: {reason}")
+        for subscription in self.subscribing.of_topic(topic):
+            if frame.matching != topic.matching:
+                raise Refusal("invalid", "a topic that has subscriptions is matched where it is: end them first")
+            if reason := unmet(frame.offered, subscription.qos):
+                raise Refusal("qos", f"the subscription {subscription.id!r} needs more: {reason}")
 
         def stored(_: float) -> None:
+            topic.change_count -= 1
             topic.offered, topic.matching = frame.offered, frame.matching
             self.send(connection, Done(frame.ref))
 
-        record = TopicStored(identity.tenant, frame.topic, frame.offered, frame.matching)
-        self.append(record, stored, self.refusing(connection, frame.ref))
+        def failed(reason: str) -> None:
+            topic.change_count -= 1
+            self.refuse(connection, frame.ref, Refusal("storage", reason))
+
+        topic.change_count += 1
+        self.append(TopicStored(identity.tenant, frame.topic, frame.offered, frame.matching), stored, failed)

@@ -54,3 +54,12 @@ class Interest:
         for handle, start, end in zip(handles[starts].tolist(), starts.tolist(), ends, strict=True):
             if handle not in self._gone:
                 yield handle, in_order[start:end]
+
+
+def warm_up() -> None:
+    """Match something of every common type, so that no client waits for it: a machine's first time compiles for it."""
+    interest = Interest()
+    interest.add([1, 2], ["number < 5 AND text = 'a'", "decimal > 0.5"])
+    interest.add([3], ["number + decimal > 1"])
+    for _ in interest.match([{"number": 1, "text": "a"}, {"number": 2, "decimal": 0.7}]):
+        pass

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from fieldfare.errors import FieldfareError
+
+_Id: TypeAlias = tuple[str | None, str]  # an id is its publisher's own
 
 
 class SequenceGapError(FieldfareError):
@@ -29,12 +32,17 @@ class Publishers:
         self._publishers_max, self._ids_max = publishers_max, ids_max
         self._last: OrderedDict[str, int] = OrderedDict()  # what is on its way to the log included
         self._stored: dict[str, int] = {}
-        self._ids: OrderedDict[str, None] = OrderedDict()
+        self._ids: OrderedDict[_Id, bool] = OrderedDict()  # whether the event is stored
 
     @property
     def stored(self) -> dict[str, int]:
         """The last number of each publisher that survives a crash."""
         return dict(self._stored)
+
+    @property
+    def stored_ids(self) -> list[_Id]:
+        """The ids that survive one, the oldest first."""
+        return [key for key, is_stored in self._ids.items() if is_stored]
 
     def repeated(self, publisher: str, sequence: int, count: int) -> int:
         """How many of the events numbered from `sequence` on came before."""
@@ -43,12 +51,12 @@ class Publishers:
             raise SequenceGapError(publisher, last + 1, sequence)
         return min(count, last + 1 - sequence)
 
-    def repeated_ids(self, ids: Sequence[str]) -> list[bool]:
-        """For each id whether it came before, here or in the same publication."""
+    def repeated_ids(self, publisher: str | None, ids: Sequence[str]) -> list[bool]:
+        """For each id whether it came before from this publisher, here or in the same publication."""
         seen: set[str] = set()
         repeated = []
         for identity in ids:
-            repeated.append(identity in self._ids or identity in seen)
+            repeated.append((publisher, identity) in self._ids or identity in seen)
             seen.add(identity)
         return repeated
 
@@ -65,15 +73,22 @@ class Publishers:
         if publisher in self._last:
             self._stored[publisher] = last
 
-    def remember_ids(self, ids: Sequence[str]) -> None:
+    def remember_ids(self, publisher: str | None, ids: Sequence[str]) -> None:
         """These ids are taken."""
-        self._ids.update(dict.fromkeys(ids))
+        for identity in ids:
+            self._ids.setdefault((publisher, identity), False)
         while len(self._ids) > self._ids_max:
             self._ids.popitem(last=False)
+
+    def confirm_ids(self, publisher: str | None, ids: Sequence[str]) -> None:
+        """Their events are stored."""
+        for identity in ids:
+            if (publisher, identity) in self._ids:
+                self._ids[publisher, identity] = True
 
     def take_back(self, publisher: str | None, sequence: int | None, ids: Sequence[str]) -> None:
         """A publication was not stored after all: its numbers and ids are free again."""
         if publisher is not None and sequence is not None and self._last.get(publisher, -1) >= sequence:
             self._last[publisher] = sequence - 1  # -1 too: what is sent after it must not be taken for the first
         for identity in ids:
-            self._ids.pop(identity, None)
+            self._ids.pop((publisher, identity), None)

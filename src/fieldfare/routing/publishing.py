@@ -1,11 +1,13 @@
 """Publications: checked, stored or handed to the pipeline, then matched and offered.
 
 All publications that became durable together are matched in one batch for each topic. A publication is answered when
-it is durable, if its topic is reliable; what follows can no longer be lost.
+it is durable, if its topic is reliable; what follows can no longer be lost. Within a topic publications are matched in
+the order of their positions, also where one that needs the log is followed by one that does not.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,6 +31,7 @@ from fieldfare.messages import (
 )
 from fieldfare.model import INT64_MAX, INT64_MIN
 from fieldfare.qos import broken
+from fieldfare.routing.continuing import Else
 from fieldfare.routing.publishers import SequenceGapError
 from fieldfare.routing.refusal import Refusal, require
 from fieldfare.routing.topic import Topic, entries_of
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Publication:
     """Events that were checked and are new."""
 
@@ -50,6 +53,7 @@ class _Publication:
     record: EventsStored
     ids: list[str]  # those that the publisher gave
     sequence: int | None  # of the first event
+    is_ready: bool = False  # to be matched, when those before it are
 
     @property
     def size(self) -> int:
@@ -62,7 +66,7 @@ class Publishing:
     def __init__(self, edge: Edge) -> None:
         self._edge = edge
         self._unstored_bytes = 0
-        self._ready: dict[tuple[str, str], list[_Publication]] = {}
+        self._under_way: dict[Topic, deque[_Publication]] = {}  # in the order of their positions
         self.accepted_count = self.repeated_count = 0
 
     def publish(self, connection: str, identity: Identity, frame: Publish, now: float) -> None:
@@ -77,24 +81,29 @@ class Publishing:
             raise Refusal("invalid", "a sequence number needs a publisher")
         if self._unstored_bytes > self._edge.options.unstored_bytes_max:
             raise Refusal("busy", "more is published than can be stored: try again in a second")
-        publication = self._new(topic, connection, frame, now)
-        if publication is None:
+        keep = _unrepeated(topic, frame)
+        if len(keep) < len(frame.events) and topic.handed_count:
+            raise Refusal("busy", "what it repeats is still on its way to the pipeline: try again in a second")
+        if keep:
+            self._begin(self._new(topic, connection, frame, keep, now), now)
+        else:
             self._repeated(connection, frame, now)
-        elif topic.matching == "spark":
-            self._hand(publication)
-        elif topic.offered.is_kept:
+
+    def _begin(self, publication: _Publication, now: float) -> None:
+        self._remember(publication)
+        self._unstored_bytes += publication.size
+        if publication.topic.matching == "spark":
+            self._edge.note_gaps(lambda _: self._hand(publication), self._taking_back(publication), now)
+            return
+        self._under_way.setdefault(publication.topic, deque()).append(publication)
+        if publication.topic.offered.is_kept:
             self._store(publication)
         else:
-            self._remember(publication)
-            self._edge.note_gaps()
-            self._ready.setdefault(topic.key, []).append(publication)
+            self._edge.note_gaps(lambda _: self._ready(publication), self._taking_back(publication), now)
             self._edge.step_soon(now)
 
-    def _new(self, topic: Topic, connection: str, frame: Publish, now: float) -> _Publication | None:
-        """The part of a publication that did not come before; None if all of it did."""
-        keep = _unrepeated(topic, frame)
-        if not keep:
-            return None
+    def _new(self, topic: Topic, connection: str, frame: Publish, keep: Sequence[int], now: float) -> _Publication:
+        """The part of a publication that did not come before."""
         rows = [_checked(number, frame.events[number]) for number in keep]
         position = self._edge.position + 1
         self._edge.position += len(keep)
@@ -129,52 +138,59 @@ class Publishing:
         )
 
     def _remember(self, publication: _Publication) -> None:
-        publishers, sequence = publication.topic.publishers, publication.sequence
-        if sequence is not None and publication.frame.publisher is not None:
-            publishers.remember(publication.frame.publisher, sequence + len(publication.rows) - 1)
-        if publication.ids:
-            publishers.remember_ids(publication.ids)
+        publisher, publishers = publication.frame.publisher, publication.topic.publishers
+        if publication.sequence is not None and publisher is not None:
+            publishers.remember(publisher, publication.sequence + len(publication.rows) - 1)
+        publishers.remember_ids(publisher, publication.ids)
 
     def _confirm(self, publication: _Publication) -> None:
-        publisher, sequence = publication.frame.publisher, publication.sequence
-        if sequence is not None and publisher is not None:
-            publication.topic.publishers.confirm(publisher, sequence + len(publication.rows) - 1)
+        publisher, publishers = publication.frame.publisher, publication.topic.publishers
+        if publication.sequence is not None and publisher is not None:
+            publishers.confirm(publisher, publication.sequence + len(publication.rows) - 1)
+        publishers.confirm_ids(publisher, publication.ids)
 
-    def _take_back(self, publication: _Publication, reason: str) -> None:
+    def _taking_back(self, publication: _Publication) -> Else:
+        def take_back(reason: str) -> None:
+            self._unstored_bytes -= publication.size
+            topic, frame = publication.topic, publication.frame
+            if publication in (under_way := self._under_way.get(topic, ())):
+                under_way.remove(publication)
+            topic.publishers.take_back(frame.publisher, publication.sequence, publication.ids)
+            self._edge.refuse(publication.connection, frame.ref, Refusal("storage", reason))
+
+        return take_back
+
+    def _ready(self, publication: _Publication) -> None:
         self._unstored_bytes -= publication.size
-        frame = publication.frame
-        publication.topic.publishers.take_back(frame.publisher, publication.sequence, publication.ids)
-        self._edge.refuse(publication.connection, frame.ref, Refusal("storage", reason))
+        publication.is_ready = True
 
     def _store(self, publication: _Publication) -> None:
-        topic = publication.topic
-        self._remember(publication)
-        self._unstored_bytes += publication.size
+        topic, record = publication.topic, publication.record
 
         def stored(_: float) -> None:
-            self._unstored_bytes -= publication.size
             self._confirm(publication)
-            self._ready.setdefault(topic.key, []).append(publication)
+            topic.stored = record.position + len(record.deliveries) - 1
+            self._ready(publication)
 
-        self._edge.append(
-            publication.record,
-            stored,
-            lambda reason: self._take_back(publication, reason),
-            is_durable=topic.offered.reliability == "reliable",
-        )
+        is_durable = topic.offered.reliability == "reliable"
+        self._edge.append(record, stored, self._taking_back(publication), is_durable=is_durable)
 
     def _hand(self, publication: _Publication) -> None:
         """Give the events to the pipeline; it tells later who wants them."""
         topic, frame, record = publication.topic, publication.frame, publication.record
-        self._remember(publication)
-        self._unstored_bytes += publication.size
+        topic.handed_count += 1
         events = [msgspec.json.decode(delivery, type=Delivery) for delivery in record.deliveries]
 
         def handed(_: float) -> None:
+            topic.handed_count -= 1
             self._unstored_bytes -= publication.size
             self._confirm(publication)
             topic.event_count += len(events)
             self._accept(publication)
+
+        def failed(reason: str) -> None:
+            topic.handed_count -= 1
+            self._taking_back(publication)(reason)
 
         self._edge.hand(
             lambda number: HandEvents(
@@ -187,7 +203,7 @@ class Publishing:
                 [event.event for event in events],
             ),
             handed,
-            lambda reason: self._take_back(publication, reason),
+            failed,
         )
 
     def _accept(self, publication: _Publication) -> None:
@@ -198,9 +214,14 @@ class Publishing:
 
     def match_ready(self, now: float) -> None:
         """Match all publications that may be delivered, a topic at a time."""
-        ready, self._ready = self._ready, {}
-        for publications in ready.values():
-            topic = publications[0].topic
+        for topic, under_way in list(self._under_way.items()):
+            publications = []
+            while under_way and under_way[0].is_ready:
+                publications.append(under_way.popleft())
+            if not under_way:
+                del self._under_way[topic]
+            if not publications:
+                continue
             entries = [entry for publication in publications for entry in entries_of(publication.record)]
             rows = [row for publication in publications for row in publication.rows]
             topic.event_count += len(rows)
@@ -237,6 +258,8 @@ class Publishing:
 
         def stored(now: float) -> None:
             topic.stored_batch = message.batch
+            if wanted:
+                topic.stored = position + len(wanted) - 1
             self._edge.deliveries.offer(topic, topic.stored_matches(record), position + len(wanted) - 1, now)
             self._edge.tidy_soon(now)
 
@@ -255,7 +278,7 @@ def _unrepeated(topic: Topic, frame: Publish) -> Sequence[int]:
         except SequenceGapError as error:
             raise Refusal("sequence", str(error), error.expected) from error
     if frame.ids is not None:
-        repeated = topic.publishers.repeated_ids(frame.ids)
+        repeated = topic.publishers.repeated_ids(frame.publisher, frame.ids)
         return [number for number in range(count) if not repeated[number]]
     return range(count)
 

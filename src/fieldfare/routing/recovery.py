@@ -46,12 +46,16 @@ def recover(edge: Edge, record: Record) -> None:
         case CursorsMoved():
             _recover_cursors(edge, record)
         case DeadLetter():
-            edge.deliveries.keep_letter(record)
+            if (record.tenant, record.subscription) in edge.subscriptions:
+                edge.deliveries.keep_letter(record)
         case PublishersMoved():
             topic = edge.topic(record.tenant, record.topic)
             for publisher, last in record.sequences.items():
                 topic.publishers.remember(publisher, last)
                 topic.publishers.confirm(publisher, last)
+            for source, identity in record.ids:
+                topic.publishers.remember_ids(source, [identity])
+                topic.publishers.confirm_ids(source, [identity])
         case Reached():
             edge.position = max(edge.position, record.position)
             for tenant, name, matched, batch in record.topics:
@@ -64,7 +68,8 @@ def _recover_events(edge: Edge, record: EventsStored) -> None:
     topic = edge.topic(record.tenant, record.topic)
     last = record.position + len(record.deliveries) - 1
     edge.position = max(edge.position, last)
-    topic.matched = topic.stored = max(topic.matched, last)
+    if record.deliveries:
+        topic.matched = topic.stored = max(topic.matched, last)
     if record.batch is not None:
         topic.batch = topic.stored_batch = max(topic.batch, record.batch)
     if record.sequence is not None and record.publisher is not None:
@@ -72,7 +77,9 @@ def _recover_events(edge: Edge, record: EventsStored) -> None:
         topic.publishers.remember(record.publisher, number)
         topic.publishers.confirm(record.publisher, number)
     if record.has_ids:
-        topic.publishers.remember_ids([_identified.decode(delivery).id for delivery in record.deliveries])
+        ids = [_identified.decode(delivery).id for delivery in record.deliveries]
+        topic.publishers.remember_ids(record.publisher, ids)
+        topic.publishers.confirm_ids(record.publisher, ids)
 
 
 def _recover_cursors(edge: Edge, record: CursorsMoved) -> None:
@@ -106,8 +113,9 @@ def _state(edge: Edge) -> Iterator[Record]:
     yield Reached(edge.position, [(*topic.key, topic.stored, topic.stored_batch) for topic in topics])
     for topic in topics:
         yield TopicStored(*topic.key, topic.offered, topic.matching)
-        if topic.publishers.stored:
-            yield PublishersMoved(*topic.key, topic.publishers.stored)
+        publishers = topic.publishers
+        if publishers.stored or publishers.stored_ids:
+            yield PublishersMoved(*topic.key, publishers.stored, publishers.stored_ids)
     for outbox in edge.subscriptions.values():
         made = outbox.subscription
         if made.is_durable:

@@ -7,6 +7,7 @@ pipeline's store has it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,8 @@ class Subscribing:
         self._handle = 0
         self._counts: dict[str, int] = {}  # of each tenant
         self._wishes: dict[tuple[str, str], list[_Wish]] = {}  # by topic
-        self._wished: set[tuple[str, str]] = set()  # by tenant and id
+        self._wished: dict[tuple[str, str], _Wish] = {}  # by tenant and id, until they are in force
+        self._ending: set[int] = set()  # handles, until the log knows that they have ended
 
     # Making
 
@@ -75,6 +77,8 @@ class Subscribing:
         """Make a subscription, or go on with the one of that name."""
         require(identity, "subscribe", frame.topic)
         topic = self._edge.topic(identity.tenant, frame.topic)
+        if topic.change_count:
+            raise Refusal("busy", f"the topic {frame.topic!r} is just being changed: try again")
         if reason := unmet(topic.offered, frame.qos):
             raise Refusal("qos", reason)
         if frame.webhook is not None and frame.name is None:
@@ -89,8 +93,15 @@ class Subscribing:
         self._check_room(connection, identity.tenant)
         wish = self._wish(topic, connection, frame)
         self._wishes.setdefault(topic.key, []).append(wish)
-        self._wished.add((topic.tenant, wish.subscription.id))
+        self._wished[topic.tenant, wish.subscription.id] = wish
+        self._counts[topic.tenant] = self._counts.get(topic.tenant, 0) + 1
+        self._edge.connections[connection].wish_count += 1
         self._edge.step_soon(now)
+
+    def of_topic(self, topic: Topic) -> Iterator[Subscription]:
+        """The subscriptions of a topic, those that are just being made included."""
+        yield from (outbox.subscription for outbox in topic.outboxes.values())
+        yield from (wish.subscription for wish in self._wished.values() if wish.topic is topic)
 
     def _wish(self, topic: Topic, connection: str, frame: Subscribe) -> _Wish:
         self._handle += 1
@@ -112,10 +123,16 @@ class Subscribing:
         if self._counts.get(tenant, 0) >= most:
             raise Refusal("limit", f"there are {most:,} subscriptions already: end some first")
         most = self._edge.options.subscriptions_per_connection_max
-        if len(self._edge.connections[connection].outboxes) >= most:
+        served = self._edge.connections[connection]
+        if len(served.outboxes) + served.wish_count >= most:
             raise Refusal("limit", f"this connection has {most:,} subscriptions already: open another")
 
+    def _check_stays(self, outbox: Outbox) -> None:
+        if outbox.handle in self._ending:
+            raise Refusal("busy", f"the subscription {outbox.subscription.id!r} is just being ended: try again")
+
     def _resume(self, connection: str, outbox: Outbox, frame: Subscribe, now: float) -> None:
+        self._check_stays(outbox)
         made = outbox.subscription
         if (made.topic, made.condition, made.qos, made.webhook) != (
             frame.topic,
@@ -142,9 +159,16 @@ class Subscribing:
                     self._hand_over(wish, now)
 
     def _deny(self, wish: _Wish, refusal: Refusal) -> None:
-        self._wished.discard((wish.topic.tenant, wish.subscription.id))
+        self._settle(wish)
+        self._counts[wish.topic.tenant] -= 1
         wish.topic.interest.remove(wish.handle)
         self._edge.refuse(wish.connection, wish.frame.ref, refusal)
+
+    def _settle(self, wish: _Wish) -> None:
+        """It is about to be granted or denied."""
+        del self._wished[wish.topic.tenant, wish.subscription.id]
+        if connection := self._edge.connections.get(wish.connection):
+            connection.wish_count -= 1
 
     def _hand_over(self, wish: _Wish, now: float) -> None:
         if wish.topic.matching == "spark":
@@ -158,37 +182,45 @@ class Subscribing:
             record = SubscriptionStored(
                 made.id, made.tenant, made.topic, made.condition, made.qos, wish.cursor, made.webhook
             )
-            self._edge.append(record, lambda now: self._grant(wish, now), self._denying(wish))
+            self._edge.append(record, lambda now: self._grant(wish, now), lambda reason: self._not_stored(wish, reason))
         else:
             self._grant(wish, now)
 
     def _denying(self, wish: _Wish) -> Else:
         return lambda reason: self._deny(wish, Refusal("storage", reason))
 
+    def _not_stored(self, wish: _Wish, reason: str) -> None:
+        self._take_from_pipeline(wish.topic, wish.subscription)
+        self._denying(wish)(reason)
+
     def _hand(self, made: Subscription, condition: str | None, then: Then, otherwise: Else) -> None:
         self._edge.hand(
             lambda number: HandSubscription(number, made.tenant, made.topic, made.id, condition), then, otherwise
         )
 
+    def _take_from_pipeline(self, topic: Topic, made: Subscription) -> None:
+        if topic.matching == "spark":
+            self._hand(made, None, nothing, nothing)
+
     def _grant(self, wish: _Wish, now: float) -> None:
         """Put a subscription in force. Its connection may be gone by now."""
-        self._wished.discard((wish.topic.tenant, wish.subscription.id))
+        self._settle(wish)
         outbox = self._insert(wish.topic, wish.subscription, wish.handle, wish.cursor)
         if wish.subscription.webhook is not None:
             self._edge.send(wish.connection, Subscribed(wish.frame.ref, outbox.subscription.id, outbox.cursor))
         elif wish.connection in self._edge.connections:
             self._serve(outbox, _Taker(wish.connection, wish.frame.ref, wish.frame.window, is_new=True), now)
         elif not wish.subscription.is_durable:
-            self._remove(outbox)
+            self._end(outbox)
             return
         self._begin(outbox, now)
 
     def _insert(self, topic: Topic, subscription: Subscription, handle: int, cursor: Position) -> Outbox:
-        reads_log = topic.offered.is_kept and subscription.qos.reliability == "reliable"
+        qos = subscription.qos
+        reads_log = topic.offered.is_kept and (qos.reliability == "reliable" or qos.durability == "transient")
         outbox = Outbox(subscription, handle, cursor, reads_log=reads_log)
         topic.insert(outbox)
         self._edge.subscriptions[outbox.key] = self.by_handle[handle] = outbox
-        self._counts[topic.tenant] = self._counts.get(topic.tenant, 0) + 1
         return outbox
 
     def _begin(self, outbox: Outbox, now: float) -> None:
@@ -205,7 +237,7 @@ class Subscribing:
     def attach(self, connection: str, identity: Identity, frame: Attach, now: float) -> None:
         """Deliver a subscription on a connection."""
         outbox = self.own(identity, frame.subscription)
-        require(identity, "subscribe", outbox.subscription.topic)
+        self._check_stays(outbox)
         if outbox.subscription.webhook is not None:
             raise Refusal("invalid", "this subscription is delivered to its webhook")
         self._serve(outbox, _Taker(connection, frame.ref, frame.window, frame.after), now)
@@ -221,16 +253,19 @@ class Subscribing:
         self._edge.tidy_soon(now)
 
     def own(self, identity: Identity, subscription_id: str) -> Outbox:
-        """A subscription of this tenant; others' are as unknown as those that do not exist."""
+        """A subscription of this tenant, if it may have it; others' are as unknown as those that do not exist."""
         outbox = self._edge.subscriptions.get((identity.tenant, subscription_id))
         if outbox is None:
             raise Refusal("unknown", f"there is no subscription {subscription_id!r}")
+        require(identity, "subscribe", outbox.subscription.topic)
         return outbox
 
     def acknowledge(self, connection: str, identity: Identity, frame: Ack, now: float) -> None:
         """A subscriber has got events; only who is served may say so, or anybody where nobody is."""
         outbox = self._edge.subscriptions.get((identity.tenant, frame.subscription))
-        if outbox is not None and outbox.connection in (connection, None):
+        if outbox is None or not identity.may("subscribe", outbox.subscription.topic):
+            return
+        if outbox.connection in (connection, None):
             topic = self._edge.topic_of(outbox)
             self._edge.deliveries.acknowledge(topic, outbox, frame.position, now, is_final=frame.is_final)
             self._edge.tidy_soon(now)
@@ -256,32 +291,41 @@ class Subscribing:
             self._leave_connection(outbox)
             self._edge.deliveries.detach(self._edge.topic_of(outbox), outbox)
         else:
-            self._remove(outbox)
+            self._end(outbox)
 
     def unsubscribe(self, connection: str, identity: Identity, frame: Unsubscribe) -> None:
-        """End a subscription."""
+        """End a subscription. Whoever is served by it on another connection is told."""
         outbox = self.own(identity, frame.subscription)
-        require(identity, "subscribe", outbox.subscription.topic)
 
         def end(_: float) -> None:
             if self._edge.subscriptions.get(outbox.key) is outbox:
-                self._remove(outbox)
+                if outbox.connection != connection:
+                    self._edge.deliveries.tell_detached(outbox, "the subscription has been ended")
+                self._end(outbox)
             self._edge.send(connection, Unsubscribed(frame.ref, frame.subscription))
 
+        def failed(reason: str) -> None:
+            self._ending.discard(outbox.handle)
+            self._edge.refuse(connection, frame.ref, Refusal("storage", reason))
+
         if outbox.subscription.is_durable:
-            self._edge.append(SubscriptionRemoved(*outbox.key), end, self._edge.refusing(connection, frame.ref))
+            self._ending.add(outbox.handle)
+            self._edge.append(SubscriptionRemoved(*outbox.key), end, failed)
         else:
             end(0)
 
+    def _end(self, outbox: Outbox) -> None:
+        self._take_from_pipeline(self._edge.topic_of(outbox), outbox.subscription)
+        self._remove(outbox)
+
     def _remove(self, outbox: Outbox) -> None:
         self._leave_connection(outbox)
+        self._ending.discard(outbox.handle)
         topic = self._edge.topic_of(outbox)
         topic.remove(outbox)
         self._edge.deliveries.forget(outbox)
         del self._edge.subscriptions[outbox.key], self.by_handle[outbox.handle]
         self._counts[topic.tenant] -= 1
-        if topic.matching == "spark":
-            self._hand(outbox.subscription, None, nothing, nothing)
 
     def _leave_connection(self, outbox: Outbox) -> None:
         connection = self._edge.connections.get(outbox.connection or "")
@@ -293,6 +337,7 @@ class Subscribing:
     def restore(self, topic: Topic, subscription: Subscription, cursor: Position) -> None:
         """A durable subscription from the log. Its condition is compiled with the others', when all are known."""
         self._handle += 1
+        self._counts[topic.tenant] = self._counts.get(topic.tenant, 0) + 1
         self._insert(topic, subscription, self._handle, cursor)
 
     def forget(self, key: tuple[str, str]) -> None:

@@ -42,6 +42,7 @@ class Topic:
         self.stored: Position = START  # the last of them that is in the log
         self.event_count = 0
         self.change_count = 0  # changes of what it offers that are on their way to the log
+        self.handed_count = 0  # publications that are on their way to the pipeline
         self.batch = self.stored_batch = -1  # the pipeline's last that was taken, and that is in the log
         self._behind: dict[int, Outbox] = {}  # those who wait for a piece of the log
         self._read: Position = START  # of this round

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Protocol
@@ -47,6 +48,7 @@ from fieldfare.messages import (
 )
 from fieldfare.store.journal import Journal
 
+_SETTLE_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 
 Frames = Callable[[list[EdgeFrame]], None]
@@ -108,7 +110,7 @@ class Host:
         self._to_append: list[Append] = []
         self._to_fetch: list[Fetch] = []
         self._speakers: dict[str, Connection] = {}  # those with frames to be sent at the end of the round
-        self._is_round_due = self._is_log_busy = False
+        self._is_round_due = self._is_log_busy = self._is_stopping = False
         self._log_thread = ThreadPoolExecutor(1, thread_name_prefix="fieldfare-log")
         self._tasks: set[asyncio.Task[Any]] = set()
         self._is_idle = asyncio.Event()
@@ -134,8 +136,10 @@ class Host:
 
     async def stop(self, reason: str = "the service is stopping: come back soon") -> None:
         """Finish what is in hand, part from the clients, and leave a log that is quick to recover."""
-        self.failure = reason
-        await self._settle()
+        self.failure, self._is_stopping = reason, True
+        with suppress(TimeoutError):  # who publishes without a pause would keep it from ever being idle
+            async with asyncio.timeout(_SETTLE_SECONDS):
+                await self._settle()
         for connection in list(self._connections.values()):
             self._part(connection, reason)
         await self._settle()
@@ -145,6 +149,7 @@ class Host:
         if self._alarm is not None:
             self._alarm.cancel()
         await self._loop.run_in_executor(self._log_thread, self._last_checkpoint, self.node.checkpoint())
+        self._is_round_due = True  # and never begins: there is no log any more
         self._log_thread.shutdown()
 
     def _last_checkpoint(self, records: Any) -> None:
@@ -164,6 +169,9 @@ class Host:
     def connect(self, identity: Identity, on_frames: Frames, on_close: Callable[[str], None]) -> Connection:
         """A new client. It gets, round by round, what the node sends to it."""
         connection = Connection(f"c{next(self._names)}", self, on_frames, on_close)
+        if self._is_stopping:
+            self._loop.call_soon(on_close, self.failure or "")
+            return connection
         self._connections[connection.id] = connection
         self.tell(Opened(connection.id, identity))
         return connection

@@ -49,7 +49,7 @@ class Pipelines:
 
     def _stored_batch(self, tenant: str, topic: str) -> int:
         known = self._edge.topics.get((tenant, topic))
-        return -1 if known is None else known.batch
+        return -1 if known is None else known.stored_batch
 
     def _topics(self) -> list[SparkTopic]:
         return [

@@ -22,6 +22,7 @@ import uvicorn
 from fieldfare.errors import FieldfareError, ServiceError
 from fieldfare.messages import DeclareTopic, Done, Identity
 from fieldfare.routing.edge import Edge
+from fieldfare.routing.interest import warm_up
 from fieldfare.runtime.addresses import Addresses
 from fieldfare.runtime.config import Server, Settings, Topic
 from fieldfare.runtime.exchange import REF, Exchange
@@ -80,6 +81,7 @@ async def _serve(
         await host.stop()
         await webhooks.close()
 
+    warm_up()
     await host.start()
     try:
         await pipelines.start()

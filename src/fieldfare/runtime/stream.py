@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 import msgspec
 from msgspec import Raw
@@ -71,7 +72,8 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002, D102 - as in ASGI
         try:
-            await first_of(self._send_all(send), _gone(receive))
+            with suppress(TimeoutError):  # of a client that takes nothing: the server drops its connection
+                await first_of(self._send_all(send), _gone(receive))
         finally:
             self._ended()
 

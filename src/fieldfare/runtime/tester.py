@@ -36,13 +36,13 @@ _SHOWN_CHARACTERS = 80
 def try_condition(condition: str, events: Sequence[dict[str, Any]]) -> list[Verdict]:
     """For each event, whether it satisfies the condition, and if not, which parts it does not and why."""
     try:
-        whole = compile_condition(condition)
+        compile_condition(condition)
     except ConditionError as error:
         raise ProblemError(422, "condition", error.reason, position=error.position) from error
     spans = parts_of(condition)
     if compile_many([condition[start:end] for start, end in spans]).errors:  # a part alone can be over a limit
         spans = [(0, len(condition))]
-    parts = [compile_condition(condition[start:end]) if len(spans) > 1 else whole for start, end in spans]
+    parts = [compile_condition(condition[start:end]) for start, end in spans]
     index = Index({number: part.text for number, part in enumerate(parts)})
     verdicts = []
     for number, event in enumerate(events):
