@@ -328,7 +328,7 @@ class Client:
         ref = self.ref()
         return self._ask(DeclareTopic(ref, topic, **options), ref)
 
-    def list(self, what: str, **options: Any) -> EdgeFrame | None:
+    def page(self, what: str, **options: Any) -> EdgeFrame | None:
         ref = self.ref()
         return self._ask(List(ref, what, **options), ref)  # type: ignore[arg-type]
 

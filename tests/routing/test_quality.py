@@ -48,7 +48,7 @@ def test_a_topic_cannot_offer_less_than_its_subscribers_need(harness: Harness, c
     client.unsubscribe("mine")
     done(client.declare("news", offered=LOOSE))
     harness.crash()
-    (item,) = items(harness.connect().list("topics"))
+    (item,) = items(harness.connect().page("topics"))
     assert item["offered"]["reliability"] == "best_effort"
 
 
@@ -260,9 +260,7 @@ def test_best_effort_is_answered_and_delivered_without_the_log(harness: Harness,
 # A topic that changes
 
 
-def test_a_topic_becomes_reliable_and_loose_again_and_nothing_is_lost(
-    harness: Harness, client: Client, publisher: Client
-) -> None:
+def test_a_topic_becomes_reliable_and_loose_again_and_nothing_is_lost(client: Client, publisher: Client) -> None:
     done(client.declare("news", offered=LOOSE))
     name = subscribed(client.subscribe("news", qos=LOOSELY)).subscription
     publisher.publish("news", *events(0))

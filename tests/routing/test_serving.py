@@ -104,7 +104,7 @@ def test_a_condition_that_is_wrong_is_refused_with_its_place(harness: Harness, c
     client.publish("news", *events(1))
     assert client.numbers(subscribed(client.answer(101)).subscription) == [1]
     assert client.numbers("last") == [1]
-    assert len(items(client.list("subscriptions"))) == 2
+    assert len(items(client.page("subscriptions"))) == 2
 
 
 def test_a_wrong_condition_does_not_use_up_its_name(client: Client) -> None:
@@ -134,7 +134,7 @@ def test_one_slow_subscriber_does_not_hold_up_another(harness: Harness, client: 
     assert client.numbers(quick) == list(range(10))
 
 
-def test_frames_are_not_longer_than_allowed(harness: Harness) -> None:
+def test_frames_are_not_longer_than_allowed() -> None:
     client = Harness(EdgeOptions(frame_bytes_max=200)).connect()
     name = subscribed(client.subscribe("news")).subscription
     client.publish("news", *events(*range(50)))
@@ -248,12 +248,12 @@ def test_attaching_after_a_position_acknowledges_up_to_it(harness: Harness, clie
     assert third.numbers("mine") == [3, 4, 1, 2, 3, 4]
 
 
-def test_a_durable_subscription_waits_detached(harness: Harness, client: Client) -> None:
+def test_a_durable_subscription_waits_detached(client: Client) -> None:
     client.subscribe("news", name="mine")
     client.detach("mine")
     client.publish("news", *events(1))
     assert client.numbers("mine") == []
-    (item,) = items(client.list("subscriptions"))
+    (item,) = items(client.page("subscriptions"))
     assert not item["is_attached"]
     client.attach("mine")
     assert client.numbers("mine") == [1]
@@ -271,7 +271,7 @@ def test_on_close_the_unnamed_end_and_the_named_stay(harness: Harness, client: C
     other = harness.connect()
     stays = subscribed(other.subscribe("news")).subscription
     client.close()
-    assert {item["subscription"] for item in items(other.list("subscriptions"))} == {"mine", stays}
+    assert {item["subscription"] for item in items(other.page("subscriptions"))} == {"mine", stays}
 
 
 def test_the_position_of_an_unnamed_one_is_enough_to_go_on(harness: Harness, client: Client) -> None:
@@ -312,7 +312,7 @@ def test_after_unsubscribing_nothing_comes(harness: Harness, client: Client) -> 
     refused(client.unsubscribe("mine"), "unknown")
     assert subscribed(client.subscribe("news", "n > 5", name="mine")).is_new  # the name is free
     harness.crash()
-    (item,) = items(harness.connect().list("subscriptions"))
+    (item,) = items(harness.connect().page("subscriptions"))
     assert item["condition"] == "n > 5"
 
 
@@ -379,7 +379,7 @@ def test_subscribing_and_publishing_in_one_round(harness: Harness, client: Clien
     assert client.numbers(subscribed(client.answer(2)).subscription) == [2]
 
 
-def test_confirmation_comes_before_the_first_event(harness: Harness, client: Client) -> None:
+def test_confirmation_comes_before_the_first_event(client: Client) -> None:
     client.publish("news", *events(1))
     name = subscribed(client.subscribe("news", after=-1)).subscription
     kinds = [type(frame) for frame in client.frames if getattr(frame, "subscription", "") == name]
@@ -436,7 +436,7 @@ def test_what_is_matched_and_not_is_counted(client: Client) -> None:
     client.publish("news", *events(1))
     client.subscribe("news", "n > 2", name="mine")
     client.publish("news", *events(1, 2, 3))
-    (item,) = items(client.list("subscriptions"))
+    (item,) = items(client.page("subscriptions"))
     assert (item["accepted"], item["rejected"]) == (1, 2)
     statistics = client.harness.edge.statistics()
     assert (statistics.published, statistics.matched, statistics.delivered) == (4, 1, 1)

@@ -49,13 +49,7 @@ def recover(edge: Edge, record: Record) -> None:
             if (record.tenant, record.subscription) in edge.subscriptions:
                 edge.deliveries.keep_letter(record)
         case PublishersMoved():
-            topic = edge.topic(record.tenant, record.topic)
-            for publisher, last in record.sequences.items():
-                topic.publishers.remember(publisher, last)
-                topic.publishers.confirm(publisher, last)
-            for source, identity in record.ids:
-                topic.publishers.remember_ids(source, [identity])
-                topic.publishers.confirm_ids(source, [identity])
+            _recover_publishers(edge, record)
         case Reached():
             edge.position = max(edge.position, record.position)
             for tenant, name, matched, batch in record.topics:
@@ -80,6 +74,16 @@ def _recover_events(edge: Edge, record: EventsStored) -> None:
         ids = [_identified.decode(delivery).id for delivery in record.deliveries]
         topic.publishers.remember_ids(record.publisher, ids)
         topic.publishers.confirm_ids(record.publisher, ids)
+
+
+def _recover_publishers(edge: Edge, record: PublishersMoved) -> None:
+    publishers = edge.topic(record.tenant, record.topic).publishers
+    for publisher, last in record.sequences.items():
+        publishers.remember(publisher, last)
+        publishers.confirm(publisher, last)
+    for source, identity in record.ids:
+        publishers.remember_ids(source, [identity])
+        publishers.confirm_ids(source, [identity])
 
 
 def _recover_cursors(edge: Edge, record: CursorsMoved) -> None:

@@ -1,0 +1,112 @@
+"""A WebSocket server over the model edge, which misbehaves on request: on a free port of the loopback interface."""
+
+from __future__ import annotations
+
+import asyncio
+import http
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import websockets
+from tests.client.model import ModelEdge
+from websockets.asyncio.server import Request, Response, Server, ServerConnection, serve
+
+from fieldfare.messages import PROTOCOL, ClientFrame, EdgeFrame, Refused
+
+_decoder = msgspec.json.Decoder(ClientFrame)
+
+
+@dataclass
+class FakeService:
+    """What it was sent, and what is to go wrong."""
+
+    edge: ModelEdge = field(default_factory=ModelEdge)
+    sockets: set[ServerConnection] = field(default_factory=set)
+    received: list[ClientFrame] = field(default_factory=list)
+    messages: int = 0
+    handshakes: list[Request] = field(default_factory=list)
+    status: int | None = None  # denies connections
+    answer: Callable[[ClientFrame], EdgeFrame | None] = lambda _: None  # instead of the edge
+    is_silent: bool = False  # takes everything, and says nothing
+    port: int = 0
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def frames(self, kind: type[Any]) -> list[Any]:
+        return [frame for frame in self.received if isinstance(frame, kind)]
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        async with asyncio.timeout(60), self.changed:
+            await self.changed.wait_for(is_so)
+
+    async def say(self, *frames: EdgeFrame) -> None:
+        """Frames that no request led to."""
+        for socket in self.sockets:
+            await socket.send(b"\n".join(msgspec.json.encode(frame) for frame in frames), text=True)
+
+    def drop(self) -> None:
+        """All connections break."""
+        for socket in self.sockets:
+            socket.transport.abort()
+
+    def handshake(self, _: ServerConnection, request: Request) -> Response | None:
+        self.handshakes.append(request)
+        if self.status is not None:
+            body = b'{"detail":"so it is"}'
+            headers = websockets.Headers({"Content-Length": str(len(body)), "Connection": "close"})
+            return Response(self.status, http.HTTPStatus(self.status).phrase, headers, body)
+        return None
+
+    async def handle(self, socket: ServerConnection) -> None:
+        self.edge.disconnect()
+        self.sockets.add(socket)
+        try:
+            async for message in socket:
+                assert isinstance(message, str)
+                self.messages += 1
+                answers = [answer for line in message.split("\n") for answer in self.respond(_decoder.decode(line))]
+                async with self.changed:
+                    self.changed.notify_all()
+                if answers and not self.is_silent:
+                    await socket.send(b"\n".join(msgspec.json.encode(answer) for answer in answers), text=True)
+        except websockets.ConnectionClosed:
+            return
+        finally:
+            self.sockets.discard(socket)
+            async with self.changed:
+                self.changed.notify_all()
+
+    def respond(self, frame: ClientFrame) -> list[EdgeFrame]:
+        self.received.append(frame)
+        answer = self.answer(frame)
+        return self.edge.handle(frame) if answer is None else [answer]
+
+
+def refusing(kind: type[Any], **refusal: Any) -> Callable[[ClientFrame], EdgeFrame | None]:
+    """Refuse a kind of frames."""
+    return lambda frame: Refused(getattr(frame, "ref", None), **refusal) if isinstance(frame, kind) else None
+
+
+@asynccontextmanager
+async def faking(*, subprotocol: str | None = PROTOCOL, **options: Any) -> AsyncIterator[FakeService]:
+    service = FakeService()
+    protocols = None if subprotocol is None else [websockets.Subprotocol(subprotocol)]
+    server: Server
+    async with serve(
+        service.handle,
+        "127.0.0.1",
+        0,
+        subprotocols=protocols,
+        process_request=service.handshake,
+        compression=None,
+        **options,
+    ) as server:
+        service.port = next(iter(server.sockets)).getsockname()[1]
+        yield service
+        service.drop()
