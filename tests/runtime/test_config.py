@@ -229,4 +229,17 @@ def test_the_command_prints_every_problem_and_exits_with_1(file: Path) -> None:
     file.write_text("[server]\ndata = 'taken'\n")
     ended = runner.invoke(app, ["config", "check", str(file)])
     assert (ended.exit_code, "is not a folder" in ended.stderr) == (1, True)
+    file.write_text("[webhooks]\nallow = ['10.0.0.1/8']\n")
+    ended = runner.invoke(app, ["config", "check", str(file)])
+    assert (ended.exit_code, "10.0.0.1/8" in ended.stderr) == (1, True)
     assert runner.invoke(app, ["config", "check", "--nonsense"]).exit_code == 2
+
+
+def test_the_command_shows_no_secrets(file: Path) -> None:
+    file.write_text(
+        "[webhooks]\nsecret = 'canary-canary-canary'\n[spark]\nstore = 'postgresql://me:canary@db.example.org/events'\n"
+    )
+    ended = runner.invoke(app, ["config", "check", str(file)])
+    assert ended.exit_code == 0
+    assert "postgresql://***@db.example.org/events" in ended.stdout
+    assert "canary" not in ended.output

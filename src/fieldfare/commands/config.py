@@ -38,12 +38,14 @@ def check(
     Example: `fieldfare config check fieldfare.toml`
     """
     from fieldfare.errors import ConfigError
+    from fieldfare.runtime.addresses import Addresses
     from fieldfare.runtime.config import load
     from fieldfare.runtime.exposure import missing
 
     try:
         settings = load(file, os.environ)
         problems = missing(settings)
+        Addresses(settings.webhooks.allow)  # raises for what cannot be allowed
     except ConfigError as error:
         problems = list(error.problems)
     if problems:
