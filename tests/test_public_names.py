@@ -15,6 +15,7 @@ def test_the_library() -> None:
         "compile",
         "connect",
         "connect_sync",
+        "embedded",
         "explain",
     ]
     assert all(hasattr(fieldfare, name) for name in fieldfare.__all__)
@@ -25,6 +26,7 @@ def test_an_index() -> None:
         "attributes",
         "check_schema",
         "compacted",
+        "extended",
         "from_boxes",
         "ids",
         "joined",
@@ -47,7 +49,7 @@ def test_the_pipeline() -> None:
 
 def test_the_commands() -> None:
     names = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
-    assert sorted(names) == ["demo", "explain", "match", "publish", "serve", "subscribe"]
+    assert sorted(names) == ["demo", "explain", "match", "publish", "serve", "subscribe", "unsubscribe"]
     assert sorted(group.name or "" for group in app.registered_groups) == [
         "bench",
         "config",

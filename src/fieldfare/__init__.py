@@ -5,8 +5,9 @@ A subscriber says what it wants as a SQL condition; an index finds, for every ev
     index = fieldfare.Index({"cheap": "price < 10"})
     index.match({"price": 9.5})   # ["cheap"]
 
-The layers, each importing only from those below: `cli`; `bench` and `demo`; `pipeline` (Spark) and `files`;
-`matching` (the index); `language` (SQL); `boxes`, `model` and `errors`. The names here are imported when first used,
+The layers, each importing only from those below: `cli`; `bench` and `demo`; `pipeline` (Spark), `runtime` (the live
+service) and `simulation`; `client` and `routing` (brokers); `files` and `store`; `matching` (the index); `language`
+(SQL); `boxes`, `model` and `errors`. The names here are imported when first used,
 because Numba and the SQL parser take a second to load and `fieldfare --help` needs neither.
 """
 
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from fieldfare.language import compile, explain  # noqa: A004 - fieldfare.compile is the name that users expect
     from fieldfare.matching.index import Index
     from fieldfare.model import Range
+    from fieldfare.runtime.embedded import embedded
 
-__all__ = ["FieldfareError", "Index", "Range", "compile", "connect", "connect_sync", "explain"]
+__all__ = ["FieldfareError", "Index", "Range", "compile", "connect", "connect_sync", "embedded", "explain"]
 __version__ = "0.2.0"
 
 _HOMES = {
@@ -33,6 +35,7 @@ _HOMES = {
     "compile": "fieldfare.language",
     "connect": "fieldfare.client.aio",
     "connect_sync": "fieldfare.client.sync",
+    "embedded": "fieldfare.runtime.embedded",
     "explain": "fieldfare.language",
 }
 

@@ -45,7 +45,7 @@ app.add_typer(subscriptions.app, name="subscriptions", help="Keep subscriptions 
 app.add_typer(topics.app, name="topics", help="Show and make topics of a service.")
 app.add_typer(tokens.app, name="tokens", help="Let clients of a service in.")
 app.add_typer(config.app, name="config", help="Check the settings of a service.")
-for command in (service.serve, service.publish, service.subscribe):
+for command in (service.serve, service.publish, service.subscribe, service.unsubscribe):
     app.command()(command)
 
 

@@ -17,7 +17,7 @@ from fieldfare.simulation.clock import START
 from fieldfare.simulation.history import Reception
 
 BUSY_SECONDS = 10.0
-QUIET_SECONDS = 150.0  # longer than any patience, wait and backoff
+QUIET_SECONDS = 100.0  # longer than any patience, wait and backoff
 
 TOPICS = {
     "kept": Offered(),
@@ -75,12 +75,15 @@ class Scenario:
         for _ in range(self.rng.randint(1, 6)):
             self.subscribe()
         self.world.run_for(self.rng.choice((0.0, 1.0)))
-        planned = faults.plan(self.rng, self.world, BUSY_SECONDS, self.rng.randint(0, 8))
+        planned = faults.plan(self.rng, self.world, BUSY_SECONDS, self.rng.randint(0, 12))
         spared = {("crash", "edge")} if self.has_spark else set()
         self.faults = [fault for fault in planned if (fault.kind, fault.machine) not in spared]
         faults.inject(self.world, self.faults)
         clock = self.world.clock
-        for _ in range(self.rng.randint(1, 60)):
+        for fault in self.faults:  # they show most when something is just under way
+            for _ in range(3):
+                clock.after(fault.after_seconds - self.rng.uniform(0.0, 0.3), self.publish)
+        for _ in range(self.rng.randint(1, 40)):
             clock.after(self.rng.uniform(0, BUSY_SECONDS), self.act)
         for _ in range(5):
             self.world.run_for(BUSY_SECONDS / 5)
@@ -106,7 +109,7 @@ class Scenario:
         client = self.rng.choice(self.clients)
         topic = self.rng.choice(self.topics)
         for number in range(self.rng.choice((1, 2, 10))):
-            events = [self.event() for _ in range(self.rng.choice((1, 1, 3, 20)))]
+            events = [self.event() for _ in range(self.rng.choice((1, 1, 3, 10)))]
             self.world.clock.after(number * 0.02, functools.partial(_publish, client, topic, events))
 
     def event(self) -> dict[str, object]:

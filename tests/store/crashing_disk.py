@@ -74,6 +74,8 @@ class CrashingDisk:
         now = {path.name: path.read_bytes() for path in self._folder.iterdir()}
         yield now
         yield self._flushed
+        for name in self._flushed.keys() - now.keys():
+            yield now | {name: self._flushed[name]}
         sure = {name: self._data.get(name, b"") for name in now}
         yield sure
         yield {name: sure[name].ljust(len(data), b"\0") for name, data in now.items()}

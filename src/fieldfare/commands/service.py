@@ -199,6 +199,21 @@ def subscribe(
         raise typer.Exit from None  # this is how to follow ends
 
 
+def unsubscribe(
+    name: Annotated[str, typer.Argument(help="The name of a durable subscription.")],
+    *,
+    url: Url = DEFAULT_URL,
+    token_file: TokenPath = None,
+    ca_file: CaFile = None,
+) -> None:
+    """End a durable subscription, and let go of what waits for it.
+
+    Example: `fieldfare unsubscribe slow-roads`
+    """
+    Service(url, token_file, ca_file).run(lambda client: client.unsubscribe(name))
+    _say(f"Ended: {name}")
+
+
 def _line(event: Event[Any], *, as_json: bool) -> bytes:
     """An event on one line: between its tokens JSON may have line breaks, within them it has none."""
     import msgspec

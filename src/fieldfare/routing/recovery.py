@@ -88,12 +88,14 @@ def _recover_publishers(edge: Edge, record: PublishersMoved) -> None:
 
 def _recover_cursors(edge: Edge, record: CursorsMoved) -> None:
     for subscription_id, position in record.positions.items():
+        edge.position = max(edge.position, position)
         if outbox := edge.subscriptions.get((record.tenant, subscription_id)):
             outbox.cursor = outbox.behind_after = position
 
 
 def _recover_subscription(edge: Edge, record: SubscriptionStored) -> None:
     topic = edge.topic(record.tenant, record.topic)
+    edge.position = max(edge.position, record.position)  # or what comes would lie before it
     edge.subscribing.forget((record.tenant, record.subscription))
     subscription = Subscription(
         record.subscription,

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Protocol
 
-from fieldfare.errors import JournalError, JournalFullError
+from fieldfare.errors import JournalError, JournalFullError, WebhookAddressError
 from fieldfare.messages import (
     Append,
     Call,
@@ -40,10 +40,12 @@ from fieldfare.messages import (
     NotStored,
     Opened,
     Received,
+    Refused,
     Send,
     SetTimer,
     Started,
     Stored,
+    Subscribe,
     TimerDue,
 )
 from fieldfare.store.journal import Journal
@@ -56,6 +58,10 @@ Frames = Callable[[list[EdgeFrame]], None]
 
 class Webhooks(Protocol):
     """Who calls webhooks."""
+
+    async def check(self, url: str) -> None:
+        """Raise a WebhookAddressError if it is not to be called."""
+        ...
 
     async def call(self, call: Call) -> Called:
         """Call one, and tell how it went."""
@@ -82,7 +88,7 @@ class Connection:
 
     def send(self, frame: ClientFrame) -> None:
         """The client says something."""
-        self.host.tell(Received(self.id, frame))
+        self.host.received(self, frame)
 
     def close(self) -> None:
         """The client is gone, and hears nothing any more."""
@@ -175,6 +181,21 @@ class Host:
         self._connections[connection.id] = connection
         self.tell(Opened(connection.id, identity))
         return connection
+
+    def received(self, connection: Connection, frame: ClientFrame) -> None:
+        """A client said something. Whether a webhook may be called takes a look at the network first."""
+        if isinstance(frame, Subscribe) and frame.webhook is not None and self.webhooks is not None:
+            self._do(self._check_webhook(self.webhooks, connection, frame, frame.webhook))
+        else:
+            self.tell(Received(connection.id, frame))
+
+    async def _check_webhook(self, webhooks: Webhooks, connection: Connection, frame: Subscribe, url: str) -> None:
+        try:
+            await webhooks.check(url)
+        except WebhookAddressError as error:
+            connection.on_frames([Refused(frame.ref, "invalid", str(error))])
+        else:
+            self.tell(Received(connection.id, frame))
 
     def disconnected(self, connection: Connection) -> None:
         """A client is gone."""

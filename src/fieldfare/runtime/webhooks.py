@@ -57,6 +57,7 @@ class Webhooks:
         options: WebhookOptions | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
+        self._addresses = addresses
         self._options = options or WebhookOptions()
         self._key = _key(self._options.secret)
         self._places = asyncio.Semaphore(self._options.calls_max)
@@ -69,6 +70,10 @@ class Webhooks:
             keepalive_expiry=self._options.idle_seconds_max,
             network_backend=_CheckedNetwork(addresses),
         )
+
+    async def check(self, url: str) -> None:
+        """Raise a WebhookAddressError if calls of this URL would be refused, as far as is known now."""
+        await self._addresses.check_url(url)
 
     async def call(self, call: Call) -> Called:
         """Call a webhook, and tell how it went. Never raises for what an endpoint does."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fieldfare.messages import EventsStored, Fetched, Position, Record
 from fieldfare.simulation.clock import Clock
 
-RECORDS_PER_FETCH = 16  # few, so that readers have to ask several times
+RECORDS_PER_FETCH = 4  # few, so that readers have to ask several times
 
 
 @dataclass(frozen=True)
