@@ -40,7 +40,7 @@ def test_a_topic_serves_whom_it_offers_enough(
                 ("order", (requested[2], order), UNMET_ORDER),
                 ("event every", (requested[3], deadline), UNMET_DEADLINE),
             )
-            if pair in table  # type: ignore[operator]
+            if pair in table
         ]
         reason = unmet(topic, Requested(requested[0], requested[1], deadline_seconds=requested[3], order=requested[2]))
         assert (reason is None) == (not names), (offered, requested, reason)

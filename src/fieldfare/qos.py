@@ -15,6 +15,9 @@ Reliability: TypeAlias = Literal["best_effort", "reliable"]
 Durability: TypeAlias = Literal["volatile", "transient"]
 Order: TypeAlias = Literal["none", "publisher"]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=10 * 366 * 86_400)]
+Deadline: TypeAlias = Annotated[
+    float, Meta(ge=0.1, le=10 * 366 * 86_400)
+]  # shorter ones only keep a broker busy
 Depth: TypeAlias = Annotated[int, Meta(ge=1, le=10_000)]
 
 LIFESPAN_SECONDS = 3600.0
@@ -26,7 +29,7 @@ class Offered(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     reliability: Reliability = "reliable"  # acknowledged only when it survives a crash of the broker
     durability: Durability = "transient"  # kept, while it is alive, for subscribers that come later
     lifespan_seconds: Seconds = LIFESPAN_SECONDS  # after that an event is not delivered any more
-    deadline_seconds: Seconds | None = None  # there is a new event at least this often
+    deadline_seconds: Deadline | None = None  # there is a new event at least this often
     order: Order = "publisher"  # the events of a publisher arrive in its order
 
     @property
@@ -49,7 +52,7 @@ class Requested(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     reliability: Reliability = "reliable"
     durability: Durability = "volatile"  # transient: begin with what is still alive
     keep_last: Depth | None = None  # of what waits for the subscriber, keep the latest only; None keeps all
-    deadline_seconds: Seconds | None = None  # tell me when no event came for so long
+    deadline_seconds: Deadline | None = None  # tell me when no event came for so long
     order: Order = "publisher"
 
 

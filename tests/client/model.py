@@ -80,7 +80,9 @@ class ModelEdge:
             case Unsubscribe():
                 known = self.cursors.pop(frame.subscription, None)
                 self.attached.discard(frame.subscription)
-                answer = Unsubscribed(frame.ref, frame.subscription) if known else Refused(frame.ref, "unknown", "which?")
+                answer = (
+                    Unsubscribed(frame.ref, frame.subscription) if known else Refused(frame.ref, "unknown", "which?")
+                )
             case DeclareTopic():
                 answer = Done(frame.ref)
             case List():

@@ -46,7 +46,11 @@ def story(tell: Callable[[FakeService, Client], Awaitable[None]]) -> Callable[[]
 
     def test() -> None:
         async def main() -> None:
-            async with asyncio.timeout(120), faking() as service, fieldfare.connect(service.url, options=QUICK) as client:
+            async with (
+                asyncio.timeout(120),
+                faking() as service,
+                fieldfare.connect(service.url, options=QUICK) as client,
+            ):
                 await tell(service, client)
 
         asyncio.run(main())

@@ -96,7 +96,9 @@ def test_each_publication_and_each_delivery_once_and_in_order(story: list[tuple[
     assert set(world.completed) == set(world.asked) - bad | set(NAMES)
     for topic in "ab":
         log = [event for of, event in world.edge.log if of == topic]
-        wanted = [event for key, (of, events) in world.asked.items() if of == topic and key not in bad for event in events]
+        wanted = [
+            event for key, (of, events) in world.asked.items() if of == topic and key not in bad for event in events
+        ]
         assert log == wanted
     log = [position for position, (of, _) in enumerate(world.edge.log) if of == "a"]
     for key in NAMES:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.routing.harness import ALL, Harness, events, subscribed
 
 from fieldfare.messages import Identity
@@ -221,63 +219,6 @@ def test_catching_up_from_a_real_log_with_retention(tmp_path: Path) -> None:
         assert lost["early"] == early[0] - 2  # the position and the number of an event are the same here
         assert slow == sorted(set(slow))
         assert slow[-1] == 199
-
-
-# In any order
-
-
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["publish", "store", "read", "ack", "leave"]), st.integers(0, 3)),
-        max_size=40,
-    )
-)
-@settings(max_examples=200, deadline=None)
-def test_whatever_the_order_each_gets_every_event_once(steps: list[tuple[str, int]]) -> None:
-    """Each of four subscribers, who come and go, gets all that was published: live, from the log, or mixed."""
-    harness = Harness(EdgeOptions(waiting_max=3))
-    harness.memory = harness.log = type(harness.memory)(piece_records=2)
-    publisher = harness.connect()
-    takers = {number: harness.connect() for number in range(4)}
-    got: dict[int, list[int]] = {number: [] for number in takers}
-    for number, taker in takers.items():
-        taker.subscribe("news", name=f"s{number}", window=number + 1)
-    harness.holds_storage = harness.holds_reading = True
-    published = 0
-
-    def leave(number: int) -> None:
-        got[number] += takers[number].numbers(f"s{number}")
-        takers[number].close()
-
-    def come(number: int) -> None:
-        takers[number] = harness.connect()
-        takers[number].attach(f"s{number}", window=number + 1)
-
-    for what, which in steps:
-        taker, name = takers[which], f"s{which}"
-        if what == "publish":
-            publisher.publish("news", *events(*range(published, published + which + 1)))
-            published += which + 1
-        elif what == "store" and harness.unstored:
-            harness.store(1)
-        elif what == "read" and harness.fetches:
-            harness.read()
-        elif what == "ack" and taker.positions(name):
-            taker.ack(name, taker.positions(name)[-1])
-        elif what == "leave" and taker.id in harness.clients:
-            leave(which)
-        elif what == "leave":
-            come(which)
-    harness.holds_storage = harness.holds_reading = False
-    harness.settle()
-    for number, taker in list(takers.items()):
-        if taker.id in harness.clients:
-            leave(number)
-        come(number)
-        got[number] += takers[number].take_all(f"s{number}")
-        assert waiting(harness) <= 3
-        once = list(dict.fromkeys(got[number]))
-        assert once == list(range(published))
 
 
 def test_a_topic_that_is_only_written_is_read_by_those_behind_too() -> None:

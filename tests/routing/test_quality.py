@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.routing.harness import Client, Harness, accepted, done, events, items, refused, subscribed
 
-from fieldfare.messages import DeclareTopic, Subscribe
+from fieldfare.messages import ClientFrame, DeclareTopic, Subscribe
 from fieldfare.qos import Offered, Published, Requested
 from fieldfare.routing.options import EdgeOptions
 
@@ -54,10 +54,12 @@ def test_a_topic_cannot_offer_less_than_its_subscribers_need(harness: Harness, c
 
 @pytest.mark.parametrize("name", [None, "mine"])
 @pytest.mark.parametrize("first", ["declare", "subscribe"])
-def test_who_subscribes_while_the_topic_changes_is_never_served_worse_than_confirmed(name: str, first: str) -> None:
+def test_who_subscribes_while_the_topic_changes_is_never_served_worse_than_confirmed(
+    name: str | None, first: str
+) -> None:
     harness = Harness()
     client = harness.connect()
-    frames = [DeclareTopic(1, "news", LOOSE), Subscribe(2, "news", "n >= 0", name=name)]
+    frames: list[ClientFrame] = [DeclareTopic(1, "news", LOOSE), Subscribe(2, "news", "n >= 0", name=name)]
     harness.holds_storage = True
     harness.together(*((client, frame) for frame in (frames if first == "declare" else reversed(frames))))
     harness.holds_storage = False

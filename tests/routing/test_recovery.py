@@ -1,8 +1,8 @@
-"""After a crash an edge goes on as if nothing had happened, be it from all records or from a checkpoint and the rest."""
+"""After a crash an edge goes on as if nothing had happened: from all records, or from a checkpoint and the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from fieldfare.routing.options import EdgeOptions
 
 LOOSE = Offered("best_effort", "volatile")
 TOPICS = {"kept": Offered(), "written": Offered("best_effort", "transient"), "loose": LOOSE}
-CONDITIONS = {
+CONDITIONS: dict[str, Callable[[int], bool]] = {
     "n >= 0": lambda _: True,
     "n % 2 = 0": lambda n: n % 2 == 0,
     "n % 3 = 1 OR n < 5": lambda n: n % 3 == 1 or n < 5,

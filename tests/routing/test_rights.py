@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.routing.harness import Client, Harness, accepted, done, events, items, refused, subscribed
 
-from fieldfare.messages import Identity, List, Listed, Subscribe
+from fieldfare.messages import Identity, List, Listed, Right, Subscribe
 from fieldfare.qos import Offered
 from fieldfare.routing.options import EdgeOptions
 
-ALL = {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)}
+ALL: dict[Right, tuple[str, ...]] = {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)}
 
 
 @pytest.fixture
@@ -17,34 +17,34 @@ def harness() -> Harness:
     return Harness()
 
 
-def somebody(harness: Harness, tenant: str = "acme", **rights: tuple[str, ...]) -> Client:
-    return harness.connect(Identity(tenant, rights))  # type: ignore[arg-type]
+def somebody(harness: Harness, tenant: str = "acme", rights: dict[Right, tuple[str, ...]] = ALL) -> Client:
+    return harness.connect(Identity(tenant, rights))
 
 
 def test_each_right_is_for_itself_and_for_its_topics(harness: Harness) -> None:
-    client = somebody(harness, publish=("news",), subscribe=("news.*", "olds"), manage=())
+    client = somebody(harness, rights={"publish": ("news",), "subscribe": ("news.*", "olds")})
     accepted(client.publish("news", *events(1)))
     refused(client.publish("olds", *events(1)), "forbidden")
     subscribed(client.subscribe("olds"))
     subscribed(client.subscribe("news.today"))
     refused(client.subscribe("news"), "forbidden")
     refused(client.declare("news"), "forbidden")
-    done(somebody(harness, manage=("*",)).declare("news"))
+    done(somebody(harness, rights={"manage": ("*",)}).declare("news"))
 
 
 def test_without_rights_nothing_is_seen(harness: Harness) -> None:
-    client = somebody(harness, **ALL)
+    client = somebody(harness)
     client.subscribe("secret", name="mine")
-    nosy = somebody(harness, subscribe=("news",))
+    nosy = somebody(harness, rights={"subscribe": ("news",)})
     assert items(nosy.page("topics")) == items(nosy.page("subscriptions")) == []
 
 
 def test_a_subscription_needs_the_right_to_its_topic_for_everything(harness: Harness) -> None:
-    client = somebody(harness, **ALL)
+    client = somebody(harness)
     client.subscribe("secret", name="mine")
     client.detach("mine")
     client.publish("secret", *events(1))
-    nosy = somebody(harness, subscribe=("news",), publish=("*",))
+    nosy = somebody(harness, rights={"subscribe": ("news",), "publish": ("*",)})
     refused(nosy.attach("mine"), "forbidden")
     refused(nosy.unsubscribe("mine"), "forbidden")
     refused(nosy.page("dead_letters", subscription="mine"), "forbidden")
@@ -54,7 +54,7 @@ def test_a_subscription_needs_the_right_to_its_topic_for_everything(harness: Har
 
 
 def test_another_tenants_things_are_as_absent_as_what_never_was(harness: Harness) -> None:
-    client, stranger = somebody(harness, **ALL), somebody(harness, "evil", **ALL)
+    client, stranger = somebody(harness), somebody(harness, "evil")
     client.subscribe("news", name="mine")
     unnamed = subscribed(client.subscribe("news")).subscription
     for name in ("mine", unnamed):
@@ -72,7 +72,7 @@ def test_another_tenants_things_are_as_absent_as_what_never_was(harness: Harness
 
 
 def test_tenants_may_use_the_same_names(harness: Harness) -> None:
-    clients = [somebody(harness, tenant, **ALL) for tenant in ("a", "b")]
+    clients = [somebody(harness, tenant) for tenant in ("a", "b")]
     for number, client in enumerate(clients):
         assert subscribed(client.subscribe("news", f"n = {number}", name="mine")).is_new
         assert accepted(client.publish("news", *events(0, 1), publisher="p", sequence=0)).duplicates == 0
@@ -81,7 +81,7 @@ def test_tenants_may_use_the_same_names(harness: Harness) -> None:
     assert [client.numbers("mine") for client in clients] == [[0], [1]]
     harness.crash()
     for number, tenant in enumerate(("a", "b")):
-        client = somebody(harness, tenant, **ALL)
+        client = somebody(harness, tenant)
         client.attach("mine", after=-1)
         assert client.numbers("mine") == [number]
 
@@ -91,19 +91,19 @@ def test_tenants_may_use_the_same_names(harness: Harness) -> None:
 
 def test_so_many_topics_and_no_more() -> None:
     harness = Harness(EdgeOptions(topics_max=2))
-    client = somebody(harness, **ALL)
+    client = somebody(harness)
     accepted(client.publish("a", *events(1)))
     subscribed(client.subscribe("b"))
     refused(client.publish("c", *events(1)), "limit")
     refused(client.declare("c"), "limit")
     accepted(client.publish("b", *events(1)))
-    accepted(somebody(harness, "other", **ALL).publish("c", *events(1)))
+    accepted(somebody(harness, "other").publish("c", *events(1)))
 
 
 @pytest.mark.parametrize("options", [{"subscriptions_max": 3}, {"subscriptions_per_connection_max": 3}], ids=str)
 def test_so_many_subscriptions_and_no_more_even_in_one_round(options: dict[str, int]) -> None:
-    harness = Harness(EdgeOptions(**options))  # type: ignore[arg-type]
-    client = somebody(harness, **ALL)
+    harness = Harness(EdgeOptions(**options))
+    client = somebody(harness)
     harness.together(
         (client, Subscribe(1, "news", "n <")),
         *((client, Subscribe(ref, "news", "n > 0", name=f"s{ref}")) for ref in range(2, 7)),
@@ -116,17 +116,17 @@ def test_so_many_subscriptions_and_no_more_even_in_one_round(options: dict[str, 
     client.unsubscribe("s2")
     subscribed(client.subscribe("news"))
     refused(client.subscribe("news"), "limit")
-    other = somebody(harness, "other", **ALL)
+    other = somebody(harness, "other")
     subscribed(other.subscribe("news"))
 
 
 def test_limits_hold_after_a_restart() -> None:
     harness = Harness(EdgeOptions(subscriptions_max=2))
-    client = somebody(harness, **ALL)
+    client = somebody(harness)
     for name in ("a", "b"):
         client.subscribe("news", name=name)
     harness.crash()
-    client = somebody(harness, **ALL)
+    client = somebody(harness)
     refused(client.subscribe("news"), "limit")
     client.unsubscribe("a")
     subscribed(client.subscribe("news"))
@@ -134,7 +134,7 @@ def test_limits_hold_after_a_restart() -> None:
 
 
 def test_a_list_comes_page_by_page(harness: Harness) -> None:
-    client = somebody(harness, **ALL)
+    client = somebody(harness)
     for number in range(25):
         client.subscribe(f"t{number:02}", name=f"s{number:02}")
     for what, key in (("topics", "topic"), ("subscriptions", "subscription")):

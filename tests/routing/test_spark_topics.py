@@ -170,6 +170,19 @@ def test_a_repetition_is_not_accepted_before_the_first_is(
     assert harness.handed == []
 
 
+def test_nor_while_the_log_is_told_that_positions_are_used(harness: Harness, client: Client) -> None:
+    harness.holds_storage = True
+    client.send(publication(1, "big", *events(0), publisher="p", sequence=0))
+    client.send(publication(2, "big", *events(0), publisher="p", sequence=0))
+    refused(client.answer(2), "busy")
+    harness.fail_to_store()
+    refused(client.answer(1), "storage")
+    harness.holds_storage = False
+    client.send(publication(3, "big", *events(0), publisher="p", sequence=0))
+    harness.take_over()
+    assert accepted(client.answer(3)).duplicates == 0
+
+
 def test_a_subscription_that_is_not_handed_over_has_not_happened(harness: Harness, client: Client) -> None:
     client.send(Subscribe(1, "big", "n > 5", name="mine"))
     harness.take_over("the store is away")

@@ -216,7 +216,7 @@ def test_what_is_not_there_is_a_problem_too() -> None:
 
 def test_health_readiness_and_metrics() -> None:
     reasons = ["the log is being read", None]
-    options = GatewayOptions(metrics=lambda: "fieldfare_up 1\n", why_not_ready=lambda: reasons.pop(0))
+    options = GatewayOptions(metrics=lambda tenant: f"fieldfare_of {tenant}\n", why_not_ready=lambda: reasons.pop(0))
 
     async def story() -> None:
         async with asking(options) as (client, _):
@@ -224,7 +224,7 @@ def test_health_readiness_and_metrics() -> None:
             unready = await client.get("/readyz")
             assert (unready.status_code, unready.json()["detail"]) == (503, "the log is being read")
             assert (await client.get("/readyz")).status_code == 200
-            assert (await client.get("/metrics")).text == "fieldfare_up 1\n"
+            assert (await client.get("/metrics")).text == "fieldfare_of acme\n"
 
     asyncio.run(story())
 

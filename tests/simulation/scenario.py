@@ -72,7 +72,7 @@ class Scenario:
         for topic, offered in TOPICS.items():
             self.clients[0].declare(topic, offered, matching="spark" if topic == "spark" else "edge")
         self.world.run_for(2.0)
-        for _ in range(self.rng.randint(1, 6)):
+        for _ in range(self.rng.randint(2, 8)):
             self.subscribe()
         self.world.run_for(self.rng.choice((0.0, 1.0)))
         planned = faults.plan(self.rng, self.world, BUSY_SECONDS, self.rng.randint(0, 12))

@@ -14,7 +14,7 @@ from fieldfare.messages import Delivery
 from fieldfare.routing.publishers import Publishers
 from fieldfare.simulation.disk import SimulatedLog
 
-SEEDS = int(os.environ.get("FIELDFARE_SEEDS", "200"))
+SEEDS = int(os.environ.get("FIELDFARE_SEEDS", "150"))
 ONLY = os.environ.get("FIELDFARE_SEED")
 PARTS = 10  # so that they can run side by side
 

@@ -96,7 +96,7 @@ class JournalAgainstList(RuleBasedStateMachine):
         expected = [Reached(count)] if self.checkpoints else []
         assert found == [*expected, *self.stored[count:]]
 
-    @rule(topic=st.sampled_from(TOPICS), after=st.integers(-1, 200), bytes_max=st.sampled_from([1, 100, 10_000]))
+    @rule(topic=st.sampled_from(TOPICS), after=st.integers(-1, 40), bytes_max=st.sampled_from([1, 100, 10_000]))
     def read(self, topic: str, after: Position, bytes_max: int) -> None:
         expected = [record for record in self.kept() if record.topic == topic and last_of(record) > after]
         assert read_all(self.journal, topic, after, bytes_max) == expected

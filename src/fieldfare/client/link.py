@@ -95,11 +95,7 @@ class Link:
         await self._stop(NotConnectedError("the client is closed"))
 
     async def _stop(self, error: FieldfareError) -> None:
-        connection = self._connection
         self._end(error)
-        if connection is not None and self._outgoing:
-            with contextlib.suppress(NotConnectedError):
-                await connection.send(self._outgoing)
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -127,7 +123,6 @@ class Link:
         self._check()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._do(command(future, self._now))
-        self._set_timer()
         return future
 
     async def room(self) -> None:
@@ -139,13 +134,11 @@ class Link:
         """Begin to deliver."""
         self._check()
         self._do(self.session.subscribe(subscription, subscription.request, self._now))
-        self._set_timer()
 
     def acknowledge(self, subscription: Subscription[Any], position: Position) -> None:
         """The application is done with all events up to a position."""
         if self._over is None:
             self._do(self.session.ack(subscription, position, self._now))
-            self._set_timer()
 
     def detach(self, subscription: Subscription[Any]) -> None:
         """Deliver no more here."""
@@ -196,9 +189,7 @@ class Link:
             while True:
                 frames = await connection.receive()
                 now = self._now
-                for frame in frames:
-                    self._do(self.session.received(frame, now))
-                self._set_timer()
+                self._do(output for frame in frames for output in self.session.received(frame, now))
         except NotConnectedError as error:
             self._trouble = str(error)
         finally:
@@ -206,6 +197,8 @@ class Link:
             self.session.disconnected(self._now)
             writer.cancel()
             await asyncio.wait([writer])
+            with contextlib.suppress(NotConnectedError):
+                await connection.send(self._outgoing)  # the last words, if this is the end
             await connection.close()
 
     async def _write(self, connection: Connection) -> None:
@@ -243,6 +236,7 @@ class Link:
                     self._trouble = output.reason
                     if self._connection is not None:
                         self._connection.abort()
+        self._set_timer()
 
     def _complete(self, completed: Completed) -> None:
         match completed.key, completed.answer:
@@ -274,4 +268,3 @@ class Link:
     def _due(self) -> None:
         self._timer = None
         self._do(self.session.timer(self._now))
-        self._set_timer()

@@ -239,3 +239,9 @@ class Deliveries:
         if letter not in letters:
             letters.append(letter)
         del letters[: -self.options.dead_letters_max]
+        while len(letters) > 1 and sum(map(_size_bytes, letters)) > self.options.dead_letter_bytes_max:
+            del letters[0]
+
+
+def _size_bytes(letter: DeadLetter) -> int:
+    return sum(map(len, letter.deliveries))

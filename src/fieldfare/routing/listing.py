@@ -25,14 +25,21 @@ def page(edge: Edge, identity: Identity, frame: List) -> tuple[list[dict[str, An
         seen = {topic.name: topic for topic in topics if _may_see(identity, topic.name)}
         chosen, following = _cut(seen, frame)
         return [_topic_item(seen[name]) for name in chosen], following
-    outboxes = (outbox for (tenant, _), outbox in edge.subscriptions.items() if tenant == identity.tenant)
     known = {
         outbox.subscription.id: outbox
-        for outbox in outboxes
-        if identity.may("subscribe", outbox.subscription.topic) and frame.subscription in (None, outbox.subscription.id)
+        for outbox in _outboxes(edge, identity.tenant, frame.subscription)
+        if identity.may("subscribe", outbox.subscription.topic)
     }
     chosen, following = _cut(known, frame)
     return [_subscription_item(edge, known[name]) for name in chosen], following
+
+
+def _outboxes(edge: Edge, tenant: str, name: str | None) -> Iterable[Outbox]:
+    """Those of a tenant, or the one of a name, if there is one."""
+    if name is None:
+        return (outbox for (owner, _), outbox in edge.subscriptions.items() if owner == tenant)
+    outbox = edge.subscriptions.get((tenant, name))
+    return [] if outbox is None else [outbox]
 
 
 def _may_see(identity: Identity, topic: str) -> bool:

@@ -24,3 +24,4 @@ class EdgeOptions:
     webhook_backoff_seconds: float = 0.5  # before the second attempt; then twice as long each time
     webhook_backoff_seconds_max: float = 60.0
     dead_letters_max: int = 1000  # of a subscription
+    dead_letter_bytes_max: int = 2 * 1024 * 1024  # of a subscription: they are listed in one frame

@@ -93,7 +93,8 @@ class Publishing:
         self._remember(publication)
         self._unstored_bytes += publication.size
         if publication.topic.matching == "spark":
-            self._edge.note_gaps(lambda _: self._hand(publication), self._taking_back(publication), now)
+            publication.topic.handed_count += 1
+            self._edge.note_gaps(lambda _: self._hand(publication), self._not_handed(publication), now)
             return
         self._under_way.setdefault(publication.topic, deque()).append(publication)
         if publication.topic.offered.is_kept:
@@ -153,7 +154,8 @@ class Publishing:
         def take_back(reason: str) -> None:
             self._unstored_bytes -= publication.size
             topic, frame = publication.topic, publication.frame
-            if publication in (under_way := self._under_way.get(topic, ())):
+            under_way = self._under_way.get(topic)
+            if under_way and publication in under_way:
                 under_way.remove(publication)
             topic.publishers.take_back(frame.publisher, publication.sequence, publication.ids)
             self._edge.refuse(publication.connection, frame.ref, Refusal("storage", reason))
@@ -178,7 +180,6 @@ class Publishing:
     def _hand(self, publication: _Publication) -> None:
         """Give the events to the pipeline; it tells later who wants them."""
         topic, frame, record = publication.topic, publication.frame, publication.record
-        topic.handed_count += 1
         events = [msgspec.json.decode(delivery, type=Delivery) for delivery in record.deliveries]
 
         def handed(_: float) -> None:
@@ -187,10 +188,6 @@ class Publishing:
             self._confirm(publication)
             topic.event_count += len(events)
             self._accept(publication)
-
-        def failed(reason: str) -> None:
-            topic.handed_count -= 1
-            self._taking_back(publication)(reason)
 
         self._edge.hand(
             lambda number: HandEvents(
@@ -203,8 +200,15 @@ class Publishing:
                 [event.event for event in events],
             ),
             handed,
-            failed,
+            self._not_handed(publication),
         )
+
+    def _not_handed(self, publication: _Publication) -> Else:
+        def failed(reason: str) -> None:
+            publication.topic.handed_count -= 1
+            self._taking_back(publication)(reason)
+
+        return failed
 
     def _accept(self, publication: _Publication) -> None:
         count, new = len(publication.frame.events), len(publication.rows)

@@ -194,10 +194,12 @@ async def readiness(call: Call) -> Response:
 
 
 async def metrics(call: Call) -> Response:
-    """Counts of everything, which show names of subscriptions: for those who manage all topics."""
+    """Counts of the service, and of the tenant's subscriptions: for those who manage all of its topics."""
     if not call.identity.may("manage", "*"):
         raise ProblemError(403, "forbidden", "metrics are for tokens with the right to manage all topics")
-    return Response(call.gateway.options.metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    return Response(
+        call.gateway.options.metrics(call.identity.tenant), media_type="text/plain; version=0.0.4; charset=utf-8"
+    )
 
 
 def _exchange(call: Call) -> Exchange:

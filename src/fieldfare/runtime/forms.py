@@ -162,7 +162,7 @@ class FailedPart(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Whether an event satisfies a condition, and if not, what stands against it."""
+    """Whether an event satisfies a condition, and if not, what stands against it: the first 20 parts that do."""
 
     matches: bool
     why: list[FailedPart]

@@ -47,8 +47,11 @@ def application(host: Broker, authenticator: Authenticator, options: GatewayOpti
 
 def _serve(by_method: Mapping[str, Endpoint], gateway: Gateway) -> Callable[[Request], Awaitable[Response]]:
     async def serve(request: Request) -> Response:
-        method = "GET" if request.method == "HEAD" else request.method
-        return await answer(request, by_method[method], gateway)
+        is_head = request.method == "HEAD"
+        endpoint = by_method["GET" if is_head else request.method]
+        if is_head and not endpoint.is_open:  # taking events is a GET, but not one that may be done without a reader
+            return _other_methods({"Allow": ", ".join(by_method)})
+        return await answer(request, endpoint, gateway)
 
     return serve
 
@@ -57,5 +60,9 @@ async def _unroutable(_: Request, error: Exception) -> Response:
     """A path that is not there, or not with this method."""
     assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for nothing else
     if error.status_code == 405:
-        return ProblemError(405, "method", "this path has other methods", error.headers).response()
+        return _other_methods(error.headers)
     return ProblemError(404, "unknown", "there is no such path; /openapi.json has those there are").response()
+
+
+def _other_methods(headers: Mapping[str, str] | None) -> Response:
+    return ProblemError(405, "method", "this path has other methods", headers).response()

@@ -7,9 +7,10 @@ may be many and their ids are their owners', so that only the busiest have numbe
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
@@ -33,50 +34,55 @@ _GAUGES = {
 _LABELS = ("tenant", "topic", "subscription")
 
 
-class Metrics(Collector):
+class Metrics:
     """The numbers of one service."""
 
     def __init__(self, statistics: Callable[[], Statistics], host: Host, subscriptions_max: int) -> None:
         self._statistics = statistics
         self._host = host
         self._subscriptions_max = subscriptions_max
-        self._registry = CollectorRegistry()
-        self._registry.register(self)
 
-    def render(self) -> str:
-        """All of them as they are now."""
-        return generate_latest(self._registry).decode()
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing yet: while a service starts there is nobody to ask."""
-        return ()
-
-    def collect(self) -> Iterator[Metric]:
-        """As the library asks for it."""
+    def render(self, tenant: str) -> str:
+        """All of them as they are now, but of the subscriptions only this tenant's: what others have is theirs."""
         now = self._statistics()
-        for name, text in _COUNTERS.items():
-            yield CounterMetricFamily(f"fieldfare_{name}", text, value=getattr(now, name))
-        for name, text in _GAUGES.items():
-            yield GaugeMetricFamily(f"fieldfare_{name}", text, value=getattr(now, name))
-        refused = CounterMetricFamily("fieldfare_refused", "Requests refused", labels=["code"])
-        for code, count in now.refused.items():
-            refused.add_metric([code], count)
-        yield refused
-        calls = CounterMetricFamily("fieldfare_webhook_calls", "Calls of webhooks", labels=["outcome"])
-        calls.add_metric(["taken"], now.calls - now.calls_failed)
-        calls.add_metric(["failed"], now.calls_failed)
-        yield calls
-        yield from self._log()
-        yield from _busiest(now.per_subscription, self._subscriptions_max)
+        own = (counts for counts in now.per_subscription if counts.tenant == tenant)
+        metrics = [*_counts(now), *_log(self._host), *_busiest(own, self._subscriptions_max)]
+        return generate_latest(_Collected(metrics)).decode()
 
-    def _log(self) -> Iterator[Metric]:
-        journal = self._host.journal
-        yield GaugeMetricFamily("fieldfare_log_bytes", "Size of the log on disk", value=journal.size_bytes)
-        for end, position in (("first", journal.first_position), ("last", journal.last_position)):
-            yield GaugeMetricFamily(f"fieldfare_log_{end}_position", f"Of the {end} event in the log", value=position)
-        flushes = SummaryMetricFamily("fieldfare_log_flush_seconds", "How long writing to the log took")
-        flushes.add_metric([], self._host.flush_count, self._host.flush_seconds)
-        yield flushes
+
+@dataclass(frozen=True, slots=True)
+class _Collected(Collector):
+    """Numbers as the library wants to be given them."""
+
+    metrics: Sequence[Metric]
+
+    def collect(self) -> Sequence[Metric]:
+        return self.metrics
+
+
+def _counts(now: Statistics) -> Iterator[Metric]:
+    for name, text in _COUNTERS.items():
+        yield CounterMetricFamily(f"fieldfare_{name}", text, value=getattr(now, name))
+    for name, text in _GAUGES.items():
+        yield GaugeMetricFamily(f"fieldfare_{name}", text, value=getattr(now, name))
+    refused = CounterMetricFamily("fieldfare_refused", "Requests refused", labels=["code"])
+    for code, count in now.refused.items():
+        refused.add_metric([code], count)
+    yield refused
+    calls = CounterMetricFamily("fieldfare_webhook_calls", "Calls of webhooks", labels=["outcome"])
+    calls.add_metric(["taken"], now.calls - now.calls_failed)
+    calls.add_metric(["failed"], now.calls_failed)
+    yield calls
+
+
+def _log(host: Host) -> Iterator[Metric]:
+    journal = host.journal
+    yield GaugeMetricFamily("fieldfare_log_bytes", "Size of the log on disk", value=journal.size_bytes)
+    for end, position in (("first", journal.first_position), ("last", journal.last_position)):
+        yield GaugeMetricFamily(f"fieldfare_log_{end}_position", f"Of the {end} event in the log", value=position)
+    flushes = SummaryMetricFamily("fieldfare_log_flush_seconds", "How long writing to the log took")
+    flushes.add_metric([], host.flush_count, host.flush_seconds)
+    yield flushes
 
 
 def _busiest(counts: Iterable[SubscriptionCounts], count_max: int) -> Iterator[Metric]:

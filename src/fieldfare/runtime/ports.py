@@ -43,7 +43,7 @@ class Authenticator(Protocol):
 class GatewayOptions:
     """The limits of the gateway, and what it tells of the rest of the service."""
 
-    metrics: Callable[[], str] = str  # in the text format of Prometheus
+    metrics: Callable[[str], str] = field(default=lambda _: "")  # for a tenant, in the text format of Prometheus
     why_not_ready: Callable[[], str | None] = field(default=lambda: None)
     is_development: bool = False  # reached by the names of this machine only, since no token protects it
     origins: frozenset[str] = frozenset()  # web pages that may connect

@@ -33,7 +33,7 @@ from fieldfare.runtime.metrics import Metrics
 from fieldfare.runtime.pipelines import Pipelines
 from fieldfare.runtime.ports import Gateway, GatewayOptions
 from fieldfare.runtime.problems import ProblemError
-from fieldfare.runtime.sockets import server_options
+from fieldfare.runtime.sockets import Strangers, room_for_connections, server_options
 from fieldfare.runtime.tokens import EVERYBODY, Authenticator, TokenFile
 from fieldfare.runtime.webhooks import WebhookOptions, Webhooks
 from fieldfare.store.journal import Journal, JournalOptions
@@ -74,7 +74,7 @@ async def _serve(
         origins=frozenset(settings.server.origins),
         connections_max=settings.limits.connections_max,
     )
-    config = uvicorn.Config(application(host, authenticator, options), **_http_options(settings.server))
+    config = uvicorn.Config(application(host, authenticator, options), **_http_options(settings))
 
     async def stop() -> None:
         await pipelines.stop()
@@ -130,8 +130,10 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _http_options(server: Server) -> dict[str, Any]:
-    return server_options() | {
+def _http_options(settings: Settings) -> dict[str, Any]:
+    server = settings.server
+    open_max = room_for_connections(2 * settings.limits.connections_max)  # as many may be idle as are at work
+    return server_options(Strangers(open_max=open_max)) | {
         "ssl_certfile": server.tls_certificate,
         "ssl_keyfile": server.tls_key,
         "proxy_headers": server.behind_proxy,

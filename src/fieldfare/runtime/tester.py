@@ -7,6 +7,7 @@ it satisfies the whole exactly when it satisfies every part.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from sqlglot import Token, TokenType
@@ -31,6 +32,7 @@ _NOUNS = {
     Section.TIME: "a date or timestamp",
 }
 _SHOWN_CHARACTERS = 80
+_PARTS_MAX = 20  # that are told of one event: many parts times many events would make a small request a large answer
 
 
 def try_condition(condition: str, events: Sequence[dict[str, Any]]) -> list[Verdict]:
@@ -51,10 +53,10 @@ def try_condition(condition: str, events: Sequence[dict[str, Any]]) -> list[Verd
             held = index.match(attributes)
         except (EventError, RowError) as error:
             raise invalid(f"event {number}: {error}") from error
+        failed = (place for place in range(len(parts)) if place not in held)
         why = [
-            FailedPart(part.text, start, _reason(part, attributes))
-            for place, (part, (start, _)) in enumerate(zip(parts, spans, strict=True))
-            if place not in held
+            FailedPart(_cut(parts[place].text), spans[place][0], _cut(_reason(parts[place], attributes)))
+            for place in islice(failed, _PARTS_MAX)
         ]
         verdicts.append(Verdict(not why, why))
     return verdicts
@@ -140,7 +142,11 @@ def _shown(value: object) -> str:
         {None: "open", True: "true", False: "false"}[value] if value is None or isinstance(value, bool) else str(value)
     )
     text = f"'{text}'" if isinstance(value, str) else text
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+    return _cut(text, _SHOWN_CHARACTERS)
+
+
+def _cut(text: str, characters_max: int = 4 * _SHOWN_CHARACTERS) -> str:
+    return text if len(text) <= characters_max else f"{text[:characters_max]}…"
 
 
 def _names(part: Condition) -> set[str]:

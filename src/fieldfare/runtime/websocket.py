@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from fieldfare.messages import FRAME_BYTES_MAX, PROTOCOL, ClientFrame, EdgeFrame, Refused
+from fieldfare.messages import FRAME_BYTES_MAX, PROTOCOL, ClientFrame, EdgeFrame, List, Refused
 from fieldfare.runtime.mailbox import OVERFLOW, Mailbox, MailboxClosedError, first_of
 from fieldfare.runtime.ports import Connection, Gateway
 from fieldfare.runtime.problems import ProblemError
@@ -21,6 +21,7 @@ from fieldfare.runtime.requests import identify
 
 _CLOSE_SECONDS = 5.0
 _REASON_BYTES_MAX = 120  # what fits in a close frame
+_TURN_CHARACTERS = 128 * 1024  # of one message: what the broker is given at a time, so that it can serve others too
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(ClientFrame)
 
@@ -74,14 +75,21 @@ async def _read(websocket: WebSocket, connection: Connection, mailbox: Mailbox[b
             return Closing(1003, "frames are text")
         if len(text) > FRAME_BYTES_MAX:
             return Closing(1009, f"a message has at most {FRAME_BYTES_MAX:,} bytes")
+        turn = 0
         for line in text.split("\n"):
             if mailbox.is_closed:
                 break
             try:
-                connection.send(_decoder.decode(line))
+                frame = _decoder.decode(line)
             except (msgspec.DecodeError, RecursionError) as error:
                 refused = _encoder.encode(_refusal(line, error))
                 mailbox.put(refused, len(refused))
+                continue
+            connection.send(frame)
+            turn += len(line)
+            if isinstance(frame, List) or turn > _TURN_CHARACTERS:  # a list is short to ask for, and long to answer
+                await asyncio.sleep(0)  # the broker answers, and others have their turn
+                turn = 0
 
 
 def _refusal(line: str, error: Exception) -> Refused:
