@@ -1,10 +1,10 @@
-"""A WebSocket server over the model edge, which misbehaves on request: on a free port of the loopback interface."""
+"""A WebSocket server over the model edge, which misbehaves on request, and stories that are told with it."""
 
 from __future__ import annotations
 
 import asyncio
 import http
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,11 +12,24 @@ from typing import Any
 import msgspec
 import websockets
 from tests.client.model import ModelEdge
-from websockets.asyncio.server import Request, Response, Server, ServerConnection, serve
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.http11 import Request, Response
 
+import fieldfare
+from fieldfare.client.aio import Client
+from fieldfare.client.link import ClientOptions
+from fieldfare.client.outputs import SessionOptions
 from fieldfare.messages import PROTOCOL, ClientFrame, EdgeFrame, Refused
 
 _decoder = msgspec.json.Decoder(ClientFrame)
+
+QUICK = ClientOptions(
+    connect_timeout_seconds=30.0,
+    reconnect_delay_seconds=0.01,
+    reconnect_delay_seconds_max=0.05,
+    session=SessionOptions(ack_delay_seconds=0.01, retry_delay_seconds=0.01),
+)
+TOKEN = "canary-5f1c"  # noqa: S105 - of nothing
 
 
 @dataclass
@@ -110,3 +123,17 @@ async def faking(*, subprotocol: str | None = PROTOCOL, **options: Any) -> Async
         service.port = next(iter(server.sockets)).getsockname()[1]
         yield service
         service.drop()
+
+
+def story(tell: Callable[[Client, FakeService], Awaitable[None]]) -> Callable[[], None]:
+    """A test with a client and its service."""
+
+    async def main() -> None:
+        async with (
+            asyncio.timeout(120),
+            faking() as service,
+            fieldfare.connect(service.url, token=TOKEN, options=QUICK) as client,
+        ):
+            await tell(client, service)
+
+    return lambda: asyncio.run(main())

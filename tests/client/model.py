@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from fieldfare.client.outputs import Completed, Delivered, Failed, Key, Noticed, Output, Reconnect, Transmit
 from fieldfare.client.session import ClientSession
@@ -29,7 +30,6 @@ from fieldfare.messages import (
     List,
     Listed,
     Publish,
-    Raw,
     Refused,
     Subscribe,
     Subscribed,
@@ -67,10 +67,10 @@ class ModelEdge:
         self.cursors = {name: cursor for name, cursor in self.cursors.items() if cursor.is_durable}
 
     def handle(self, frame: ClientFrame) -> list[EdgeFrame]:
-        answer: EdgeFrame | None
+        answer: EdgeFrame | None = None
         match frame:
             case Ack() | Detach():
-                answer = self._tell(frame)
+                self._tell(frame)
             case _ if self.is_busy:
                 answer = Refused(frame.ref, "busy", "later")
             case Publish():

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import Raw
 from tests.client.model import BAD, World
 
 from fieldfare.client.outputs import Completed, Delivered, Failed, Reconnect, SessionOptions, Transmit
@@ -31,7 +32,6 @@ from fieldfare.messages import (
     List,
     Notice,
     Publish,
-    Raw,
     Refused,
     Subscribe,
     Subscribed,

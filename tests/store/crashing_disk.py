@@ -14,7 +14,7 @@ import pytest
 
 from fieldfare.store import folder as files
 
-Contents: TypeAlias = dict[str, bytes]
+Contents: TypeAlias = tuple[tuple[str, bytes], ...]  # of a folder, by name
 
 
 class CrashingDisk:
@@ -22,7 +22,7 @@ class CrashingDisk:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.promised = 0
-        self.states: set[tuple[int, tuple[tuple[str, bytes], ...]]] = set()
+        self.states: set[tuple[int, Contents]] = set()
         self._folder = folder
         self._flushed = {path.name: path.read_bytes() for path in folder.iterdir()}  # what names and files are sure of
         self._data = dict(self._flushed)  # what is sure of each file, under the name that it has now
@@ -70,7 +70,7 @@ class CrashingDisk:
         for state in self._leftovers():
             self.states.add((self.promised, tuple(sorted(state.items()))))
 
-    def _leftovers(self) -> Iterator[Contents]:
+    def _leftovers(self) -> Iterator[dict[str, bytes]]:
         now = {path.name: path.read_bytes() for path in self._folder.iterdir()}
         yield now
         yield self._flushed

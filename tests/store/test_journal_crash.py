@@ -8,11 +8,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.store.crashing_disk import CrashingDisk
-from tests.store.journal_records import TENANT, cursor, events, filled, opened, read_all, recovered
+from tests.store.crashing_disk import Contents, CrashingDisk
+from tests.store.journal_records import FOREVER, TENANT, cursor, events, filled, opened, read_all, recovered
 
 from fieldfare.errors import JournalError, JournalFailedError
-from fieldfare.messages import Reached, Record
+from fieldfare.messages import Position, Reached, Record
 from fieldfare.store import folder as files
 from fieldfare.store import frames
 from fieldfare.store.journal import JournalOptions
@@ -36,11 +36,16 @@ def check(folder: Path, promised: int) -> int:
         assert count >= promised
         assert found == records(before, len(found))
         assert read_all(journal, "news") == records(journal.first_position, count - journal.first_position)
-        if first := journal.first_position:
-            assert journal.read(TENANT, "news", -1).lost_before >= first - 1
         journal.append([cursor(count)], sync=True)
     assert recovered(folder)[-1] == cursor(count)
     return count
+
+
+def restore(folder: Path, state: Contents) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name, data in state:
+        (folder / name).write_bytes(data)
 
 
 def crash_everywhere(disk: CrashingDisk, folder: Path, monkeypatch: pytest.MonkeyPatch) -> set[int]:
@@ -49,10 +54,7 @@ def crash_everywhere(disk: CrashingDisk, folder: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(files, "flush", lambda *_: None)  # nobody will cut the power now
     found = set()
     for promised, state in disk.states:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        for name, data in state:
-            (folder / name).write_bytes(data)
+        restore(folder, state)
         found.add(check(folder, promised))
     return found
 
@@ -99,25 +101,48 @@ def test_crash_at_every_byte_of_the_first_segment(tmp_path: Path, monkeypatch: p
     assert crash_everywhere(disk, tmp_path / "crashed", monkeypatch) == {0, 1, 2}
 
 
-def test_crash_at_every_byte_of_a_checkpoint_and_of_retention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crash_at_every_byte_of_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log"
+    journal, _ = opened(log, OPTIONS)
+    with journal:
+        for number in range(0, 6, 2):
+            journal.append(records(number, 2), sync=True)
+            journal.checkpoint([Reached(number + 2)])
+        disk = CrashingDisk(log, monkeypatch)
+        disk.promised = 6
+        journal.append(records(6, 1), sync=False)
+        journal.checkpoint([Reached(7)])
+        disk.promised = 7
+        journal.append(records(7, 1), sync=True)
+        disk.promised = 8
+        disk.crash()
+    assert crash_everywhere(disk, tmp_path / "crashed", monkeypatch) == {6, 7, 8}
+
+
+@pytest.mark.parametrize("is_expired", [False, True])
+def test_crash_at_every_byte_of_retention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_expired: bool) -> None:
     log = tmp_path / "log"
     journal, _ = opened(log, OPTIONS)
     with journal:
         for number in range(0, 20, 2):
             journal.append(records(number, 2), sync=True)
-            if number in (6, 12):
-                journal.checkpoint([Reached(number + 2)])
+        journal.checkpoint([Reached(20)])
         disk = CrashingDisk(log, monkeypatch)
         disk.promised = 20
-        journal.append(records(20, 1), sync=False)
-        journal.checkpoint([Reached(21)])
-        disk.promised = 21
-        journal.append(records(21, 1), sync=True)
-        disk.promised = 22
-        journal.trim(0.0)
-        assert min(log.glob("segment-*")).name > "segment-000000000002"  # at least two are gone
-        disk.crash()
-    assert crash_everywhere(disk, tmp_path / "crashed", monkeypatch) == {20, 21, 22}
+        journal.trim(2 * FOREVER if is_expired else 0.0)
+        assert min(log.glob("segment-*")).name > "segment-000000000002"  # two are gone, or more
+    assert crash_everywhere(disk, tmp_path / "crashed", monkeypatch) == {20}
+    for _, state in disk.states:
+        first, lost = loss(tmp_path / "crashed", state)
+        assert lost == -1 if is_expired else lost >= first - 1
+
+
+def loss(folder: Path, state: Contents) -> tuple[Position, Position]:
+    """The first event that is there, and the last that a reader is told to be lost."""
+    restore(folder, state)
+    journal, _ = opened(folder)
+    with journal:
+        return journal.first_position, journal.read(TENANT, "news", -1).lost_before
 
 
 def test_what_was_recovered_once_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,8 +160,9 @@ def test_what_was_recovered_once_stays(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Path:
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three segments, the last with two batches of two records, and two checkpoints before it."""
+    monkeypatch.setattr(files, "flush", lambda *_: None)  # a disk that does not fail shows nothing of it
     folder = tmp_path / "log"
     journal, _ = opened(folder, JournalOptions(segment_bytes=400))
     with journal:

@@ -17,6 +17,7 @@ from fieldfare.client.aio import Client, connect
 from fieldfare.client.events import Event
 from fieldfare.client.subscription import Subscription
 from fieldfare.client.transport import Transport
+from fieldfare.errors import NotConnectedError
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ class SyncClient:
     """A client whose calls return when they are done. They may come from any thread."""
 
     def __init__(self, client: Client) -> None:
-        self._client = client
+        self.client = client
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fieldfare-client", daemon=True)
         self._thread.start()
@@ -49,27 +50,29 @@ class SyncClient:
     def close(self) -> None:
         """Wait for the last answers, and close."""
         if self._thread.is_alive():
-            self.run(self._client.__aexit__, None, None, None)
+            self.run(self.client.__aexit__, None, None, None)
             self._stop()
 
     def publish(self, topic: str, events: Any, **options: Any) -> None:
         """Publish an event, or a list; see `Client.publish`."""
-        self.run(self._client.publish, topic, events, **options)
+        self.run(self.client.publish, topic, events, **options)
 
     def subscribe(self, topic: str, condition: str, **options: Any) -> SyncSubscription[Any]:
         """Subscribe; it is in force when this returns. See `Client.subscribe`."""
 
         async def subscribed() -> Subscription[Any]:
-            return await self._client.subscribe(topic, condition, **options)
+            return await self.client.subscribe(topic, condition, **options)
 
         return SyncSubscription(self, self.run(subscribed))
 
     def run(self, method: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> T:
-        """Call a method of the asyncio client, and wait for its result."""
+        """Call a method of `client`, the one for asyncio, and wait for its result: `run(it.client.topics)`."""
 
         async def called() -> T:
             return await method(*arguments, **options)
 
+        if self._loop.is_closed():
+            raise NotConnectedError("the client is closed")
         return asyncio.run_coroutine_threadsafe(called(), self._loop).result()
 
     def _stop(self) -> None:

@@ -110,6 +110,7 @@ class Edge:
             PipelineMatched: self.publishing.matched_elsewhere,
         }
         self._has_gaps = False  # whether the log knows that positions are used which it does not hold
+        self._noting_count = 0
 
     # What happens
 
@@ -247,12 +248,18 @@ class Edge:
 
         def noted(now: float) -> None:
             self._has_gaps = True
+            self._noting_count -= 1
             then(now)
 
-        if self._has_gaps:
+        def not_noted(reason: str) -> None:
+            self._noting_count -= 1
+            otherwise(reason)
+
+        if self._has_gaps and not self._noting_count:  # nobody overtakes those who still wait
             then(now)
         else:
-            self.append(Reached(self.position), noted, otherwise)
+            self._noting_count += 1
+            self.append(Reached(self.position), noted, not_noted)
 
     def _stored(self, message: Stored, now: float) -> None:
         while self._unstored and self._unstored[0][0] <= message.number:
