@@ -38,7 +38,7 @@ Window: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
 Right: TypeAlias = Literal["publish", "subscribe", "manage"]
 
 
-class Identity(msgspec.Struct, frozen=True):
+class Identity(msgspec.Struct, frozen=True, gc=False):
     """Who is at the other end of a connection: a tenant, and the topics for each right, where `*` stands for all."""
 
     tenant: str
@@ -52,7 +52,7 @@ class Identity(msgspec.Struct, frozen=True):
         )
 
 
-class _Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type"):
+class _Frame(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True, tag_field="type"):
     pass
 
 
@@ -240,44 +240,44 @@ EdgeFrame: TypeAlias = Accepted | Subscribed | Deliver | Notice | Unsubscribed |
 # What a host tells a node.
 
 
-class Started(msgspec.Struct, frozen=True):
+class Started(msgspec.Struct, frozen=True, gc=False):
     """All of the log has been recovered: begin."""
 
 
-class Opened(msgspec.Struct, frozen=True):
+class Opened(msgspec.Struct, frozen=True, gc=False):
     """A client has connected, and proved who it is."""
 
     connection: str
     identity: Identity
 
 
-class Received(msgspec.Struct, frozen=True):
+class Received(msgspec.Struct, frozen=True, gc=False):
     """A frame came over a connection."""
 
     connection: str
     frame: ClientFrame
 
 
-class Closed(msgspec.Struct, frozen=True):
+class Closed(msgspec.Struct, frozen=True, gc=False):
     """A connection is gone."""
 
     connection: str
 
 
-class Stored(msgspec.Struct, frozen=True):
+class Stored(msgspec.Struct, frozen=True, gc=False):
     """All records up to this number are in the log, and durable where they had to be."""
 
     number: int
 
 
-class NotStored(msgspec.Struct, frozen=True):
+class NotStored(msgspec.Struct, frozen=True, gc=False):
     """None of the records that are not confirmed, up to this number, is in the log, and none will be."""
 
     number: int
     reason: str
 
 
-class Fetched(msgspec.Struct, frozen=True):
+class Fetched(msgspec.Struct, frozen=True, gc=False):
     """Records of the log that were asked for, in order, and whether there are more after them."""
 
     reader: str
@@ -287,13 +287,13 @@ class Fetched(msgspec.Struct, frozen=True):
     lost_before: Position = -1  # events up to here are no longer in the log
 
 
-class TimerDue(msgspec.Struct, frozen=True):
+class TimerDue(msgspec.Struct, frozen=True, gc=False):
     """The time of a timer has come."""
 
     key: str
 
 
-class Called(msgspec.Struct, frozen=True):
+class Called(msgspec.Struct, frozen=True, gc=False):
     """A webhook has been called. Without a failure it took the events."""
 
     handle: int
@@ -303,7 +303,7 @@ class Called(msgspec.Struct, frozen=True):
     retry_after_seconds: float | None = None  # as the endpoint asked
 
 
-class PipelineMatched(msgspec.Struct, frozen=True):
+class PipelineMatched(msgspec.Struct, frozen=True, gc=False):
     """A batch that the Spark pipeline committed: events of a topic, and for each the subscriptions it satisfies."""
 
     tenant: str
@@ -322,7 +322,7 @@ class MatchedEvent(msgspec.Struct, frozen=True, array_like=True):
     subscriptions: list[str]
 
 
-class HandedOver(msgspec.Struct, frozen=True):
+class HandedOver(msgspec.Struct, frozen=True, gc=False):
     """The pipeline's event log, or its store of subscriptions, has what it was given; or it has not, and why."""
 
     number: int
@@ -347,21 +347,21 @@ Input: TypeAlias = (
 # What a node asks of its host.
 
 
-class Send(msgspec.Struct, frozen=True):
+class Send(msgspec.Struct, frozen=True, gc=False):
     """Send a frame. To a connection that is gone, nothing happens."""
 
     connection: str
     frame: EdgeFrame
 
 
-class Close(msgspec.Struct, frozen=True):
+class Close(msgspec.Struct, frozen=True, gc=False):
     """Close a connection."""
 
     connection: str
     reason: str
 
 
-class Append(msgspec.Struct, frozen=True):
+class Append(msgspec.Struct, frozen=True, gc=False):
     """Append a record to the log; answered by Stored or NotStored. Numbers grow by one."""
 
     number: int
@@ -369,7 +369,7 @@ class Append(msgspec.Struct, frozen=True):
     is_durable: bool = True  # False: it is enough that it is written; a crash of the machine may take it
 
 
-class Fetch(msgspec.Struct, frozen=True):
+class Fetch(msgspec.Struct, frozen=True, gc=False):
     """Read the log after a position; answered by Fetched. A reader asks for one piece at a time."""
 
     reader: str
@@ -378,14 +378,14 @@ class Fetch(msgspec.Struct, frozen=True):
     after: Position
 
 
-class SetTimer(msgspec.Struct, frozen=True):
+class SetTimer(msgspec.Struct, frozen=True, gc=False):
     """Tell me at this time, once. The same key again moves the timer."""
 
     key: str
     at: float
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(msgspec.Struct, frozen=True, gc=False):
     """Call a webhook; answered by Called."""
 
     handle: int
@@ -396,7 +396,7 @@ class Call(msgspec.Struct, frozen=True):
     events: list[Raw]  # each a Delivery
 
 
-class HandEvents(msgspec.Struct, frozen=True):
+class HandEvents(msgspec.Struct, frozen=True, gc=False):
     """Append events to the log that the pipeline reads; answered by HandedOver."""
 
     number: int
@@ -408,7 +408,7 @@ class HandEvents(msgspec.Struct, frozen=True):
     events: list[Raw]
 
 
-class HandSubscription(msgspec.Struct, frozen=True):
+class HandSubscription(msgspec.Struct, frozen=True, gc=False):
     """Add a subscription to the pipeline's store, or with no condition remove it; answered by HandedOver."""
 
     number: int
@@ -424,7 +424,7 @@ Effect: TypeAlias = Send | Close | Append | Fetch | SetTimer | Call | HandEvents
 # What the log holds.
 
 
-class _Record(msgspec.Struct, frozen=True, array_like=True):
+class _Record(msgspec.Struct, frozen=True, gc=False, array_like=True):
     pass
 
 

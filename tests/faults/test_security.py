@@ -163,7 +163,7 @@ def is_cut_off(connection: socket.socket, sent: bytes = b"") -> bool:
     "url",
     [
         *(f"http://{host}:{{port}}/" for host in ("127.1", "0x7f000001", "2130706433", "0177.0.0.1", "localhost")),
-        *(f"http://{host}:{{port}}/" for host in ("[::ffff:127.0.0.1]", "[::1]", "0.0.0.0", "169.254.169.254")),
+        *(f"http://{host}:{{port}}/" for host in ("[::ffff:127.0.0.1]", "[::1]", "0", "169.254.169.254")),
         "http://127.0.0.1:{port}/",
         "http://good@127.0.0.1:{port}/",
         "file:///etc/passwd",
@@ -315,14 +315,17 @@ def test_without_a_token_nothing_is_open_but_what_must_be(target: Target) -> Non
 
 
 def test_another_tenants_things_do_not_exist(target: Target) -> None:
-    async def frames() -> list[Any]:
+    async def frames() -> list[str]:
         async with target.websocket() as connection:
             for name in ("private", "absent"):
                 for kind in ("attach", "unsubscribe", "detach", "ack", "list"):
                     more = {"ack": {"position": 9}, "list": {"ref": 1, "what": "dead_letters"}, "detach": {}}
                     frame = {"type": kind, "subscription": name, **more.get(kind, {"ref": 1})}
                     await connection.send(json.dumps(frame))
-            return [await asyncio.wait_for(connection.recv(), WAIT_SECONDS) for _ in range(6)]
+            answers: list[str] = []
+            while len(answers) < 6:  # detach and ack have none
+                answers += str(await asyncio.wait_for(connection.recv(), WAIT_SECONDS)).split("\n")
+            return answers
 
     with target.client("good") as good, target.client() as evil:
         good.post("/v1/subscriptions", json={"topic": "mine", "condition": "TRUE", "name": "private"})
@@ -335,9 +338,9 @@ def test_another_tenants_things_do_not_exist(target: Target) -> None:
             ("GET", "/dead-letters"),
             ("POST", "/ack"),
         ):
-            body = {"json": {"position": 9}} if method == "POST" else {}
             foreign, absent = (
-                evil.request(method, f"/v1/subscriptions/{name}{path}", **body) for name in ("private", "absent")
+                evil.request(method, f"/v1/subscriptions/{name}{path}", json={"position": 9})
+                for name in ("private", "absent")
             )
             assert foreign.status_code == 404
             assert foreign.content == absent.content
@@ -406,7 +409,7 @@ def test_what_no_application_sees_is_bounded(target: Target, first: bytes, again
 
 def test_many_questions_in_one_message_do_not_hold_up_others(target: Target) -> None:
     async def ask() -> None:
-        async with target.websocket() as connection:
+        async with target.websocket(close_timeout=0.1) as connection:
             topics = (json.dumps({"type": "declare_topic", "ref": n, "topic": f"many-{n}"}) for n in range(1000))
             await connection.send("\n".join(topics))
             question = '{"type":"list","ref":1,"what":"topics","count_max":1000}'

@@ -71,7 +71,7 @@ class Deliveries:
             outbox.matched_count += len(entries)
             outbox.last_matched_at = now
             self.counts.matched += len(entries)
-            self.counts.dropped += outbox.offer(entries, self.options.waiting_max)
+            outbox.offer(entries)
             self.pump(topic, outbox, now)
         topic.matched = max(topic.matched, last)
 
@@ -86,6 +86,7 @@ class Deliveries:
                 self.counts.delivered += len(deliveries)
                 self.emit(Send(outbox.connection, Deliver(outbox.subscription.id, deliveries)))
         if outbox.waiting:
+            self.counts.dropped += outbox.trim(self.options.waiting_max)
             self._slow[outbox.handle] = outbox
         elif self._slow:
             self._slow.pop(outbox.handle, None)

@@ -50,7 +50,7 @@ class Outbox:
         self.reads_log = reads_log
         self.connection: str | None = None
         self.window = 0
-        self.waiting: deque[Entry] = deque(maxlen=subscription.qos.keep_last)
+        self.waiting: deque[Entry] = deque()
         self.in_flight: deque[Position] = deque()
         self.behind_after: Position | None = cursor if reads_log else None  # None: every new match is offered here
         self.seen: Position = cursor  # what is offered again up to here has been read from the log already
@@ -111,31 +111,33 @@ class Outbox:
         if is_idle and self.behind_after is None:
             self.cursor = max(self.cursor, matched)
 
-    def offer(self, entries: Sequence[Entry], waiting_max: int) -> int:
-        """Take up new matches, which lie after all before. Where they are too many, the oldest go: so many do."""
+    def offer(self, entries: Sequence[Entry]) -> None:
+        """Take up new matches, which lie after all before."""
         if self.behind_after is not None or not self.is_attached:
-            return 0
+            return
         if entries[0].position <= self.seen:
             entries = [entry for entry in entries if entry.position > self.seen]
-            if not entries:
-                return 0
-        depth = self.waiting.maxlen
-        excess = len(self.waiting) + len(entries) - (depth or waiting_max)
-        if excess > 0 and depth is None:
-            if self.reads_log:
-                self.behind_after = entries[0].position - 1
-                return 0
-            entries = entries[-waiting_max:]
-            for _ in range(min(excess, len(self.waiting))):
-                self.waiting.popleft()
         self.waiting.extend(entries)
-        dropped = max(0, excess)
-        self.dropped_count += dropped
-        return dropped
+
+    def trim(self, waiting_max: int) -> int:
+        """Of what could not be sent, keep no more than allowed. The rest is in the log, or is dropped: so many are."""
+        depth = self.subscription.qos.keep_last
+        excess = len(self.waiting) - (depth or waiting_max)
+        if excess <= 0:
+            return 0
+        if self.reads_log and depth is None:
+            self.behind_after = self.waiting[waiting_max].position - 1
+            for _ in range(excess):
+                self.waiting.pop()
+            return 0
+        for _ in range(excess):
+            self.waiting.popleft()
+        self.dropped_count += excess
+        return excess
 
     def take(self, now: float, count_max: int, bytes_max: int) -> list[Raw]:
         """What may be sent now; it is in flight until it is acknowledged."""
-        if self.behind_after is not None and self.waiting.maxlen is not None:
+        if self.behind_after is not None and self.subscription.qos.keep_last is not None:
             return []  # only when all of it has been read is it known which are the last
         room = min(count_max, self.window - len(self.in_flight))
         taken: list[Raw] = []

@@ -134,10 +134,13 @@ class Topic:
         if outbox.handle not in self._behind:
             return
         entries = [entry for entry in entries if entry.position > after]
-        room = len(entries) if outbox.waiting.maxlen else waiting_max - len(outbox.waiting)
+        is_bounded = outbox.subscription.qos.keep_last is not None
+        room = len(entries) if is_bounded else waiting_max - len(outbox.waiting)
         if room > 0:
             outbox.waiting.extend(entries[:room])
-        if len(entries) > room:  # it goes on after what it got when it has room again
+        if is_bounded:
+            outbox.trim(waiting_max)
+        elif len(entries) > room:  # it goes on after what it got when it has room again
             outbox.behind_after = entries[room].position - 1
             del self._behind[outbox.handle]
 

@@ -12,6 +12,7 @@ import resource
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -35,6 +36,7 @@ class Strangers:
     open_max: int = 20_000  # all connections, known or not
     stall_seconds: float = 60.0  # a client that has something to read, and does not
     waiting: dict[GuardedProtocol, None] = field(default_factory=dict)  # the first has waited longest
+    resting: dict[GuardedProtocol, None] = field(default_factory=dict)  # answered, and without a next request
 
 
 class _Stalls:
@@ -76,11 +78,12 @@ class GuardedProtocol(_Stalls, HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # noqa: D102
         super().connection_made(transport)
         if len(self.connections) > self._strangers.open_max:
-            next(iter(self._strangers.waiting), self).transport.abort()
+            next(chain(self._strangers.waiting, self._strangers.resting), self)._cut_off()
         self._wait()
 
     def on_message_begin(self) -> None:  # noqa: D102
         super().on_message_begin()
+        self._strangers.resting.pop(self, None)
         self._wait()
 
     def on_headers_complete(self) -> None:  # noqa: D102
@@ -92,13 +95,16 @@ class GuardedProtocol(_Stalls, HttpToolsProtocol):
         self._known()
 
     def on_response_complete(self) -> None:  # noqa: D102
-        is_body_missing = self.cycle.more_body
+        is_body_missing, is_next_there = self.cycle.more_body, bool(self.pipeline)
         super().on_response_complete()
-        if is_body_missing and self._timer is None:  # it has its answer, and its body is awaited only to go on after it
-            self._timer = self.loop.call_later(self._strangers.head_seconds, self.transport.abort)
+        if not is_next_there and not self.transport.is_closing():
+            self._strangers.resting[self] = None
+            if is_body_missing:  # which nobody wants any more: it is awaited only because the next request follows it
+                self._timer = self.loop.call_later(self._strangers.head_seconds, self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: D102
         self._known()
+        self._strangers.resting.pop(self, None)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:  # noqa: D102
@@ -113,10 +119,16 @@ class GuardedProtocol(_Stalls, HttpToolsProtocol):
         if self in waiting:
             return
         if len(waiting) >= self._strangers.count_max:
-            next(iter(waiting)).transport.abort()
+            next(iter(waiting))._cut_off()
         waiting[self] = None
         self._head_bytes = 0
         self._timer = self.loop.call_later(self._strangers.head_seconds, self.transport.abort)
+
+    def _cut_off(self) -> None:
+        """Make room for another."""
+        self._known()
+        self._strangers.resting.pop(self, None)
+        self.transport.abort()
 
     def _known(self) -> None:
         self._strangers.waiting.pop(self, None)

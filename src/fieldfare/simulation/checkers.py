@@ -42,7 +42,8 @@ def check_safety(history: History) -> None:
                 of_publisher.setdefault(event, []).append(next(numbers))
     for received in _all_received(history):
         _check_conditions(received)
-        _check_order(received, places)
+        offered = history.offered.get(received.request.topic, Offered())
+        _check_order(received, places, is_reliable=offered.reliability == "reliable")
 
 
 def _all_received(history: History) -> Iterator[_Received]:
@@ -63,8 +64,13 @@ def _check_conditions(received: _Received) -> None:
             raise BrokenPromiseError("unexpected", received.subscriber, f"{event!r} does not satisfy {condition!r}")
 
 
-def _check_order(received: _Received, places_of: dict[tuple[str, str], dict[bytes, list[int]]]) -> None:
-    """Each publisher's events are a part of what it published, in order."""
+def _check_order(
+    received: _Received, places_of: dict[tuple[str, str], dict[bytes, list[int]]], *, is_reliable: bool
+) -> None:
+    """Each publisher's events are a part of what it published, in order.
+
+    In a topic that is not reliable, an edge that crashed does not know what it had: what is sent again may come again.
+    """
     places_used: dict[str, list[int]] = {}
     for delivery in received.events:
         publisher, event = delivery.publisher or "", bytes(delivery.event)
@@ -72,11 +78,12 @@ def _check_order(received: _Received, places_of: dict[tuple[str, str], dict[byte
         used = places_used.setdefault(publisher, [])
         last = used[-1] if used else 0
         place = next((place for place in places if place > last), None)
-        if place is None:
+        if place is not None:
+            used.append(place)
+        elif is_reliable or not places:
             kind = "unexpected" if not places else "duplicated" if set(places) <= set(used) else "reordered"
             detail = f"{event!r} of {publisher!r} at {delivery.position}"
             raise BrokenPromiseError(kind, received.subscriber, detail)
-        used.append(place)
 
 
 def check_liveness(history: History, now: float) -> None:
