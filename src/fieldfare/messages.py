@@ -490,7 +490,7 @@ class DeadLetter(_Record, frozen=True, tag="d"):
 
 
 class PublishersMoved(_Record, frozen=True, tag="p"):
-    """What publishers of a topic sent last. Only in checkpoints: in the log, the events say it."""
+    """What publishers of a topic sent last. In checkpoints, and for events that the pipeline has and not the log."""
 
     tenant: str
     topic: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from tests.runtime.certificates import make_certificate
 
 import fieldfare
 from fieldfare.client.link import ClientOptions
+from fieldfare.client.outputs import SessionOptions
 from fieldfare.client.websocket import websocket_url
 from fieldfare.errors import (
     FieldfareError,
     ForbiddenError,
+    MissingDependencyError,
     NotConnectedError,
     NotFoundError,
     RefusedError,
@@ -136,6 +139,13 @@ def test_addresses(url: str, expected: str) -> None:
     assert websocket_url(url) == expected
 
 
+def test_without_websockets_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "fieldfare.client.websocket")
+    monkeypatch.setitem(sys.modules, "websockets.asyncio.client", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'fieldfare\[service\]'"):
+        fieldfare.connect("http://localhost:1")
+
+
 def test_the_certificate_is_checked(tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path)
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -203,6 +213,22 @@ def test_a_client_that_was_not_entered() -> None:
             await fieldfare.connect("http://localhost:1").publish("t", {"n": 1})
 
     asyncio.run(main())
+
+
+def test_another_event_loop_will_do() -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def main() -> None:
+        at_once = SessionOptions(ack_delay_seconds=0.0)
+        async with (
+            faking() as service,
+            fieldfare.connect(service.url, options=ClientOptions(session=at_once)) as client,
+        ):
+            subscription = await client.subscribe("t", "TRUE")
+            await client.publish("t", [{"n": n} for n in range(10)])
+            assert [(await anext(subscription)).attributes["n"] for _ in range(10)] == list(range(10))
+
+    uvloop.run(main())
 
 
 def test_any_transport_will_do() -> None:

@@ -6,17 +6,16 @@ read at once unless `holds_reading`; webhooks and the pipeline answer only when 
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-from msgspec import Raw
 from msgspec.json import Decoder
+from tests.routing.frames import number_of, publication
+from tests.routing.memory_log import MemoryLog
 
 from fieldfare.messages import (
-    Accepted,
     Ack,
     Append,
     Attach,
@@ -28,10 +27,8 @@ from fieldfare.messages import (
     Deliver,
     Delivery,
     Detach,
-    Done,
     EdgeFrame,
     Effect,
-    EventsStored,
     Fetch,
     Fetched,
     HandedOver,
@@ -40,24 +37,19 @@ from fieldfare.messages import (
     Identity,
     Input,
     List,
-    Listed,
     Notice,
     NotStored,
     Opened,
     Position,
-    Publish,
     Received,
     Record,
-    Refused,
     Send,
     SetTimer,
     Started,
     Stored,
     Subscribe,
-    Subscribed,
     TimerDue,
     Unsubscribe,
-    Unsubscribed,
 )
 from fieldfare.routing.edge import Edge
 from fieldfare.routing.options import EdgeOptions
@@ -68,7 +60,6 @@ ALL = Identity(TENANT, {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)
 FETCHES_MAX = 10_000  # more, without an end in sight, is a reader that goes in circles
 
 _delivery: Decoder[Delivery] = Decoder(Delivery)
-_Frame = TypeVar("_Frame", bound=EdgeFrame)
 
 
 class Log(Protocol):
@@ -77,47 +68,6 @@ class Log(Protocol):
     def append(self, records: Sequence[Record], *, sync: bool) -> None: ...
     def read(self, tenant: str, topic: str, after: Position) -> Piece: ...
     def checkpoint(self, records: Sequence[Record]) -> None: ...
-
-
-class MemoryLog:
-    """A log that is a list. A piece of it has few records, so that readers have to ask often."""
-
-    def __init__(self, piece_records: int = 3) -> None:
-        self.checkpointed: list[Record] = []
-        self.since: list[Record] = []
-        self.all: list[Record] = []
-        self._piece_records = piece_records
-        self._lost: dict[tuple[str, str], Position] = {}
-
-    def append(self, records: Sequence[Record], *, sync: bool) -> None:  # noqa: ARG002 - as a journal's
-        self.since += records
-        self.all += records
-
-    def recover(self) -> list[Record]:
-        return [*self.checkpointed, *self.since]
-
-    def checkpoint(self, records: Sequence[Record]) -> None:
-        self.checkpointed, self.since = list(records), []
-
-    def trim(self, last: Position) -> None:
-        """Remove the events of records up to a position, though they are alive."""
-        for record in self._events():
-            if _last(record) <= last:
-                self._lost[record.tenant, record.topic] = _last(record)
-                self.all.remove(record)
-
-    def read(self, tenant: str, topic: str, after: Position) -> Piece:
-        lost = self._lost.get((tenant, topic), -1)
-        lost_before = lost if lost > after else -1
-        events = self._events()
-        wanted = [r for r in events if (r.tenant, r.topic) == (tenant, topic) and _last(r) > after]
-        if len(wanted) > self._piece_records:
-            records = wanted[: self._piece_records]
-            return Piece(records, _last(records[-1]), is_end=False, lost_before=lost_before)
-        return Piece(wanted, max(after, *map(_last, events), -1), is_end=True, lost_before=lost_before)
-
-    def _events(self) -> list[EventsStored]:
-        return [record for record in self.all if isinstance(record, EventsStored) and record.deliveries]
 
 
 class Harness:
@@ -365,53 +315,3 @@ class Client:
             acknowledged = positions[-1]
             self.ack(subscription, acknowledged)
         return self.numbers(subscription)
-
-
-def publication(ref: int, topic: str, *events: dict[str, Any], **options: Any) -> Publish:
-    return Publish(ref, topic, [Raw(json.dumps(event).encode()) for event in events], **options)
-
-
-def number_of(delivery: Delivery) -> int:
-    number = json.loads(bytes(delivery.event))["n"]
-    assert isinstance(number, int)
-    return number
-
-
-def events(*numbers: int) -> list[dict[str, int]]:
-    return [{"n": number} for number in numbers]
-
-
-def accepted(frame: EdgeFrame | None) -> Accepted:
-    return _of(Accepted, frame)
-
-
-def subscribed(frame: EdgeFrame | None) -> Subscribed:
-    return _of(Subscribed, frame)
-
-
-def unsubscribed(frame: EdgeFrame | None) -> Unsubscribed:
-    return _of(Unsubscribed, frame)
-
-
-def done(frame: EdgeFrame | None) -> Done:
-    return _of(Done, frame)
-
-
-def items(frame: EdgeFrame | None) -> list[dict[str, Any]]:
-    return _of(Listed, frame).items
-
-
-def refused(frame: EdgeFrame | None, code: str) -> Refused:
-    """The refusal of a request, for this kind of reason."""
-    refusal = _of(Refused, frame)
-    assert refusal.code == code, refusal
-    return refusal
-
-
-def _of(kind: type[_Frame], frame: EdgeFrame | None) -> _Frame:
-    assert isinstance(frame, kind), frame
-    return frame
-
-
-def _last(record: EventsStored) -> Position:
-    return record.position + len(record.deliveries) - 1

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.routing.harness import Client, Harness, events
+from tests.routing.frames import events
+from tests.routing.harness import Client, Harness
 
 from fieldfare.routing.options import EdgeOptions
 

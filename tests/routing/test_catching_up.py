@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.routing.harness import ALL, Harness, events, subscribed
+from tests.routing.frames import events, subscribed
+from tests.routing.harness import ALL, Harness
 
 from fieldfare.messages import Identity
 from fieldfare.qos import Offered, Requested

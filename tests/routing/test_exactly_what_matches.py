@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 from tests.matching.strategies import Event, conditions, events
-from tests.routing.harness import Client, Harness, accepted
+from tests.routing.frames import accepted
+from tests.routing.harness import Client, Harness
 
 from fieldfare.errors import ConditionError
 from fieldfare.files.events import attributes_of

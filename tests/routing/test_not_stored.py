@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.routing.harness import Client, Harness, accepted, done, events, items, publication, refused, subscribed
+from tests.routing.frames import accepted, done, events, items, publication, refused, subscribed
+from tests.routing.harness import Client, Harness
 
 from fieldfare.messages import DeclareTopic, Subscribe, Unsubscribe
 from fieldfare.qos import Offered, Requested

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from tests.routing.harness import Client, Harness, accepted, done, events, items, number_of, publication, subscribed
+from tests.routing.frames import accepted, done, events, items, number_of, publication, subscribed
+from tests.routing.harness import Client, Harness
 
 from fieldfare.messages import Accepted, Record
 from fieldfare.qos import Offered, Requested

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.routing.harness import Client, Harness, accepted, done, events, publication, refused, subscribed
+from tests.routing.frames import accepted, done, events, publication, refused, subscribed
+from tests.routing.harness import Client, Harness
 
 from fieldfare.qos import Offered, Requested
 from fieldfare.routing.options import EdgeOptions

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.routing.harness import Client, Harness, accepted, done, events, items, refused, subscribed
+from tests.routing.frames import accepted, done, events, items, refused, subscribed
+from tests.routing.harness import Client, Harness
 
 from fieldfare.messages import Identity, List, Listed, Right, Subscribe
 from fieldfare.qos import Offered

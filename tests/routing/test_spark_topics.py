@@ -6,18 +6,8 @@ import json
 
 import pytest
 from msgspec import Raw
-from tests.routing.harness import (
-    TENANT,
-    Client,
-    Harness,
-    accepted,
-    done,
-    events,
-    publication,
-    refused,
-    subscribed,
-    unsubscribed,
-)
+from tests.routing.frames import accepted, done, events, publication, refused, subscribed, unsubscribed
+from tests.routing.harness import TENANT, Client, Harness
 
 from fieldfare.messages import HandEvents, HandSubscription, MatchedEvent, PipelineMatched, Subscribe
 from fieldfare.qos import Requested
@@ -181,6 +171,25 @@ def test_nor_while_the_log_is_told_that_positions_are_used(harness: Harness, cli
     client.send(publication(3, "big", *events(0), publisher="p", sequence=0))
     harness.take_over()
     assert accepted(client.answer(3)).duplicates == 0
+
+
+def test_what_was_handed_over_twice_is_delivered_once(harness: Harness, client: Client) -> None:
+    """A publisher sends again what an edge handed over before it crashed, and the pipeline matches both."""
+    mine = subscribe(client, "mine")
+    client.send(publication(1, "big", *events(0), publisher="p", sequence=0))
+    first = harness.handed[0]
+    harness.crash()
+    client = harness.connect()
+    client.attach(mine)
+    client.send(publication(1, "big", *events(0), publisher="p", sequence=0))
+    again = harness.take_over()
+    accepted(client.answer(1))
+    assert isinstance(first, HandEvents)
+    assert isinstance(again, HandEvents)
+    for batch, handed in enumerate((first, again)):
+        found = [MatchedEvent(handed.ids[0], handed.publisher, handed.at, handed.events[0], [mine])]
+        harness.tell(PipelineMatched(TENANT, "big", batch, found))
+    assert client.numbers(mine) == [0]
 
 
 def test_a_subscription_that_is_not_handed_over_has_not_happened(harness: Harness, client: Client) -> None:

@@ -6,7 +6,8 @@ import json
 
 import pytest
 from msgspec.json import decode
-from tests.routing.harness import Client, Harness, events, items, refused, subscribed, unsubscribed
+from tests.routing.frames import events, items, refused, subscribed, unsubscribed
+from tests.routing.harness import Client, Harness
 
 from fieldfare.messages import Call, Delivery
 from fieldfare.routing.options import EdgeOptions

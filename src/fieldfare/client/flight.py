@@ -5,6 +5,7 @@ An item is at most once in flight: an answer that comes for an earlier copy of i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -50,11 +51,9 @@ class Flight:
         return retried in self._retries
 
     @property
-    def next_time(self) -> float | None:
-        """When something is overdue, or is to be sent again."""
-        if not self._sent:
-            return min(self._retries.values()) if self._retries else None
-        overdue_at = self._oldest() + self._options.answer_timeout_seconds
+    def next_time(self) -> float:
+        """When something is overdue, or is to be sent again; infinity if never."""
+        overdue_at = self._oldest() + self._options.answer_timeout_seconds if self._sent else math.inf
         return min(overdue_at, *self._retries.values()) if self._retries else overdue_at
 
     def send(self, item: Item, now: float) -> Transmit:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import random
 import secrets
 from collections.abc import Callable, Iterable
@@ -62,6 +63,7 @@ class Link:
         self._answered = asyncio.Event()  # a publication has its answer
         self._opened = asyncio.Event()  # there was a connection, or there will be none
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = math.inf
         self._task: asyncio.Task[None] | None = None
         self._trouble = "the client is not connected: enter it with `async with`"
         self._over: FieldfareError | None = None  # why nothing will be answered any more
@@ -72,6 +74,7 @@ class Link:
         """Open the first connection."""
         if self._task is not None:
             raise NotConnectedError("a client is entered once: make another with fieldfare.connect")
+        self._loop = asyncio.get_running_loop()
         self._task = asyncio.create_task(self._run())
         self._task.add_done_callback(self._ran)
         try:
@@ -121,7 +124,7 @@ class Link:
     def ask(self, command: Command) -> asyncio.Future[Any]:
         """Give the session a command; the future is done when it is answered."""
         self._check()
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Any] = self._loop.create_future()
         self._do(command(future, self._now))
         return future
 
@@ -138,7 +141,9 @@ class Link:
     def acknowledge(self, subscription: Subscription[Any], position: Position) -> None:
         """The application is done with all events up to a position."""
         if self._over is None:
-            self._do(self.session.ack(subscription, position, self._now))
+            outputs = self.session.ack(subscription, position, self._loop.time())
+            if outputs or self.session.ack_at < self._timer_at:
+                self._do(outputs)
 
     def detach(self, subscription: Subscription[Any]) -> None:
         """Deliver no more here."""
@@ -216,7 +221,7 @@ class Link:
 
     @property
     def _now(self) -> float:
-        return asyncio.get_running_loop().time()
+        return self._loop.time()
 
     def _do(self, outputs: Iterable[Output]) -> None:
         for output in outputs:
@@ -260,11 +265,12 @@ class Link:
 
     def _set_timer(self) -> None:
         at = self.session.next_timer
-        if at is not None and (self._timer is None or at < self._timer.when()):
+        if at is not None and at < self._timer_at:  # one that comes too early does no harm
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = asyncio.get_running_loop().call_at(at, self._due)
+            self._timer_at = at
+            self._timer = self._loop.call_at(at, self._due)
 
     def _due(self) -> None:
-        self._timer = None
+        self._timer_at = math.inf
         self._do(self.session.timer(self._now))

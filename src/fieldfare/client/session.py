@@ -7,6 +7,8 @@ all of it again. Numbers on publications and positions on deliveries make what i
 
 from __future__ import annotations
 
+import math
+
 from fieldfare.client import wire
 from fieldfare.client.flight import Flight, Item, Request
 from fieldfare.client.incoming import Incoming
@@ -61,7 +63,7 @@ class ClientSession:
         self._by_id: dict[str, Incoming] = {}
         self._requests: dict[Request, None] = {}
         self._taken: dict[Incoming, None] = {}  # those with something to acknowledge,
-        self._ack_at: float | None = None  # at this time
+        self.ack_at = math.inf  # at this time
 
     # What the owner asks.
 
@@ -76,10 +78,8 @@ class ClientSession:
     @property
     def next_timer(self) -> float | None:
         """When to call `timer`."""
-        flight_at = self._flight.next_time
-        if flight_at is None or self._ack_at is None:
-            return self._ack_at if flight_at is None else flight_at
-        return min(flight_at, self._ack_at)
+        at = min(self.ack_at, self._flight.next_time)
+        return None if at == math.inf else at
 
     def publish(self, key: Key, frame: Publish, now: float) -> list[Output]:
         """Publish events; the frame's ref, publisher and sequence are filled in here."""
@@ -113,8 +113,8 @@ class ClientSession:
         if incoming.events_taken >= incoming.ack_events:
             return _acknowledge(incoming)
         self._taken[incoming] = None
-        if self._ack_at is None:
-            self._ack_at = now + self.options.ack_delay_seconds
+        if self.ack_at == math.inf:
+            self.ack_at = now + self.options.ack_delay_seconds
         return []
 
     def detach(self, key: Key) -> list[Output]:
@@ -170,7 +170,7 @@ class ClientSession:
         self._flight.clear()
         self._by_id.clear()
         self._taken.clear()
-        self._ack_at = None
+        self.ack_at = math.inf
         for incoming in self._incoming.values():
             incoming.id = None
         for outbox in self._outboxes.values():
@@ -203,11 +203,11 @@ class ClientSession:
             self.disconnected(now)
             return [Reconnect(f"a request had no answer for {self.options.answer_timeout_seconds:g} s")]
         outputs: list[Output] = []
-        if self._ack_at is not None and self._ack_at <= now:
+        if self.ack_at <= now:
             for incoming in self._taken:
                 outputs += _acknowledge(incoming)
             self._taken.clear()
-            self._ack_at = None
+            self.ack_at = math.inf
         for retried in self._flight.due(now):
             outputs += self._push(retried, now) if isinstance(retried, Outbox) else [self._flight.send(retried, now)]
         return outputs

@@ -71,9 +71,11 @@ def decoded(frame: Deliver) -> Deliveries:
 
 
 def raw(event: Any) -> msgspec.Raw:
-    """An event's JSON: of a mapping, a struct or a dataclass; bytes are JSON already, and must be sound to travel."""
+    """An event's JSON: of a mapping, a struct or a dataclass. Bytes are JSON already, and are checked; a Raw is not."""
+    if isinstance(event, msgspec.Raw):
+        return event
     try:
-        if isinstance(event, (bytes, bytearray, memoryview, msgspec.Raw)):
+        if isinstance(event, (bytes, bytearray, memoryview)):
             msgspec.json.decode(event)
             return msgspec.Raw(bytes(event).replace(b"\n", b" "))  # a frame is a line; strings have no line break
         return msgspec.Raw(_encoder.encode(event))

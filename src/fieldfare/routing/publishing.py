@@ -26,8 +26,10 @@ from fieldfare.messages import (
     EventsStored,
     HandEvents,
     Identity,
+    MatchedEvent,
     PipelineMatched,
     Publish,
+    PublishersMoved,
 )
 from fieldfare.model import INT64_MAX, INT64_MIN
 from fieldfare.qos import broken
@@ -110,7 +112,10 @@ class Publishing:
         self._edge.position += len(keep)
         sequence = None if frame.sequence is None else frame.sequence + keep[0]
         ids = [] if frame.ids is None else [frame.ids[number] for number in keep]
-        names = ids or [f"{self._edge.name}.{number}" for number in range(position, position + len(keep))]
+        if sequence is None:
+            names = ids or [f"{self._edge.name}.{number}" for number in range(position, position + len(keep))]
+        else:  # so that a repetition is known by its name as well
+            names = ids or [f"{frame.publisher}:{number}" for number in range(sequence, sequence + len(keep))]
         deliveries = [
             _encode(Delivery(place, name, now, frame.events[number], frame.publisher))
             for place, name, number in zip(range(position, position + len(keep)), names, keep, strict=True)
@@ -187,7 +192,7 @@ class Publishing:
             self._unstored_bytes -= publication.size
             self._confirm(publication)
             topic.event_count += len(events)
-            self._accept(publication)
+            self._note(publication)
 
         self._edge.hand(
             lambda number: HandEvents(
@@ -202,6 +207,19 @@ class Publishing:
             handed,
             self._not_handed(publication),
         )
+
+    def _note(self, publication: _Publication) -> None:
+        """Accept what the pipeline has, once it is noted by which a repetition is known: no record holds the events."""
+        topic, frame, sequence = publication.topic, publication.frame, publication.sequence
+        sequences = {}
+        if sequence is not None and frame.publisher is not None:
+            sequences[frame.publisher] = sequence + len(publication.rows) - 1
+        if not sequences and not publication.ids:
+            self._accept(publication)
+            return
+        record = PublishersMoved(*topic.key, sequences, [(frame.publisher, name) for name in publication.ids])
+        refusing = self._edge.refusing(publication.connection, frame.ref)
+        self._edge.append(record, lambda _: self._accept(publication), refusing)
 
     def _not_handed(self, publication: _Publication) -> Else:
         def failed(reason: str) -> None:
@@ -241,6 +259,7 @@ class Publishing:
             return
         topic.batch = message.batch
         wanted = [event for event in message.events if any(name in topic.by_id for name in event.subscriptions)]
+        wanted = _untaken(topic, wanted)
         position = self._edge.position + 1
         self._edge.position += len(wanted)
         deliveries = [
@@ -269,8 +288,20 @@ class Publishing:
 
         def failed(_: str) -> None:
             topic.batch = min(topic.batch, message.batch - 1)  # the host gives it again
+            for event in wanted:
+                topic.matched_ids.take_back(event.publisher, None, [event.id])
 
         self._edge.append(record, stored, failed)
+
+
+def _untaken(topic: Topic, events: Sequence[MatchedEvent]) -> list[MatchedEvent]:
+    """Those that did not come before: a publisher sends again what an edge handed over and crashed."""
+    new = []
+    for event in events:
+        if event.publisher is None or not topic.matched_ids.repeated_ids(event.publisher, [event.id])[0]:
+            new.append(event)
+            topic.matched_ids.remember_ids(event.publisher, [event.id])
+    return new
 
 
 def _unrepeated(topic: Topic, frame: Publish) -> Sequence[int]:

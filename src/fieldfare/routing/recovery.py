@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 class _Identified(msgspec.Struct):
     id: str
+    publisher: str | None = None
 
 
 _identified = msgspec.json.Decoder(_Identified)
@@ -66,6 +67,9 @@ def _recover_events(edge: Edge, record: EventsStored) -> None:
         topic.matched = topic.stored = max(topic.matched, last)
     if record.batch is not None:
         topic.batch = topic.stored_batch = max(topic.batch, record.batch)
+        for delivery in record.deliveries:
+            identified = _identified.decode(delivery)
+            topic.matched_ids.remember_ids(identified.publisher, [identified.id])
     if record.sequence is not None and record.publisher is not None:
         number = record.sequence + len(record.deliveries) - 1
         topic.publishers.remember(record.publisher, number)

@@ -38,6 +38,7 @@ class Topic:
         self.outboxes: dict[int, Outbox] = {}  # by handle
         self.by_id: dict[str, Outbox] = {}
         self.publishers = Publishers(options.publishers_max, options.recent_ids_max)
+        self.matched_ids = Publishers(0, options.recent_ids_max)  # of events that came back from the pipeline
         self.matched: Position = START  # all events up to here have been matched
         self.stored: Position = START  # the last of them that is in the log
         self.event_count = 0

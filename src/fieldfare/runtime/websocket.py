@@ -21,7 +21,10 @@ from fieldfare.runtime.requests import identify
 
 _CLOSE_SECONDS = 5.0
 _REASON_BYTES_MAX = 120  # what fits in a close frame
-_TURN_CHARACTERS = 128 * 1024  # of one message: what the broker is given at a time, so that it can serve others too
+# What the broker is given of one message at a time, so that it can serve others in between. A list, which is short to
+# ask for and long to answer, and a frame that is long itself, such as one with a long condition, end a turn.
+_TURN_CHARACTERS = 128 * 1024
+_LONG_CHARACTERS = 8 * 1024
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(ClientFrame)
 
@@ -55,6 +58,8 @@ async def serve(websocket: WebSocket, gateway: Gateway) -> None:
     def put(frames: list[EdgeFrame]) -> None:
         for message in messages(frames):
             mailbox.put(message, len(message))
+            if mailbox.is_closed:
+                break  # the rest need not even be encoded
 
     connection = gateway.broker.connect(identity, put, mailbox.close)
     try:
@@ -87,7 +92,7 @@ async def _read(websocket: WebSocket, connection: Connection, mailbox: Mailbox[b
                 continue
             connection.send(frame)
             turn += len(line)
-            if isinstance(frame, List) or turn > _TURN_CHARACTERS:  # a list is short to ask for, and long to answer
+            if isinstance(frame, List) or len(line) > _LONG_CHARACTERS or turn > _TURN_CHARACTERS:
                 await asyncio.sleep(0)  # the broker answers, and others have their turn
                 turn = 0
 
