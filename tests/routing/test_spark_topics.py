@@ -262,3 +262,31 @@ def test_a_late_joiner_gets_only_what_was_matched_for_it(harness: Harness, clien
     harness.take_over()
     matched(harness, 1, (2, [mine, "late"]))
     assert client.numbers("late") == [2]
+
+
+def test_what_a_publisher_sends_again_after_a_crash_is_delivered_once(harness: Harness, client: Client) -> None:
+    """The edge crashed when the pipeline had the event, and before the publisher had its answer."""
+    mine = subscribe(client, "mine")
+    client.send(publication(1, "big", *events(1), publisher="p", sequence=0))
+    first = harness.handed[-1]
+    assert isinstance(first, HandEvents)
+    harness.crash()
+    again = harness.connect()
+    again.attach(mine)
+    again.send(publication(1, "big", *events(1, 2), publisher="p", sequence=0))
+    second = harness.take_over()
+    assert isinstance(second, HandEvents)
+    assert accepted(again.answer(1)).count == 2
+    assert second.ids[0] == first.ids[0] == "p:0"
+    told = [
+        MatchedEvent(name, "p", harness.now, event, [mine])
+        for handed in (first, second)
+        for name, event in zip(handed.ids, handed.events, strict=True)
+    ]
+    harness.tell(PipelineMatched(TENANT, "big", 0, told[:2]))
+    harness.crash()
+    last = harness.connect()
+    last.attach(mine)
+    harness.tell(PipelineMatched(TENANT, "big", 1, told[1:]))
+    assert last.take_all(mine) == [1, 2]
+    assert accepted(last.publish("big", *events(1, 2), publisher="p", sequence=0)).duplicates == 2
