@@ -84,8 +84,8 @@ class Client:
     ) -> None:
         """Publish an event, or a list of events that are accepted all or none; return when they are accepted.
 
-        An event is a mapping, a msgspec.Struct or a dataclass. Bytes are its JSON; so is a msgspec.Raw, which is trusted
-        to be sound and on one line.
+        An event is a mapping, a msgspec.Struct or a dataclass. Bytes are its JSON; so is a msgspec.Raw, which is
+        trusted to be sound and on one line.
         """
         await (await self.publish_soon(topic, events, ids=ids, qos=qos))
 
