@@ -28,7 +28,8 @@ def client(harness: Harness) -> Client:
 
 def subscribe(client: Client, name: str | None, condition: str = "n >= 0") -> str:
     ref = client.ref()
-    client.send(Subscribe(ref, "big", condition, name=name))
+    qos = Requested(reliability="reliable" if name else "best_effort")
+    client.send(Subscribe(ref, "big", condition, name=name, qos=qos))
     client.harness.take_over()
     return subscribed(client.answer(ref)).subscription
 
@@ -62,7 +63,7 @@ def test_a_subscription_is_in_force_when_the_pipeline_has_it(harness: Harness, c
 
 
 def test_a_wrong_condition_never_reaches_the_pipeline(harness: Harness, client: Client) -> None:
-    refused(client.subscribe("big", "n <"), "condition")
+    refused(client.subscribe("big", "n <", name="mine"), "condition")
     assert harness.handed == []
 
 
@@ -290,3 +291,20 @@ def test_what_a_publisher_sends_again_after_a_crash_is_delivered_once(harness: H
     harness.tell(PipelineMatched(TENANT, "big", 1, told[1:]))
     assert last.take_all(mine) == [1, 2]
     assert accepted(last.publish("big", *events(1, 2), publisher="p", sequence=0)).duplicates == 2
+
+
+def test_who_is_to_miss_nothing_needs_a_name(client: Client) -> None:
+    refused(client.subscribe("big"), "qos")
+
+
+def test_what_fails_is_not_overtaken_by_what_the_publisher_sent_next(harness: Harness, client: Client) -> None:
+    for number in range(3):
+        client.send(publication(number, "big", *events(number), publisher="p", sequence=number))
+    assert len(harness.handed) == 1, "the next waits until the pipeline has the first"
+    harness.take_over("the disk is full")
+    assert [refused(client.answer(number), "storage").ref for number in range(3)] == [0, 1, 2]
+    for number in range(3):
+        client.send(publication(10 + number, "big", *events(number), publisher="p", sequence=number))
+    handed = [harness.take_over() for _ in range(3)]
+    assert [each.ids for each in handed if isinstance(each, HandEvents)] == [["p:0"], ["p:1"], ["p:2"]]
+    assert all(accepted(client.answer(10 + number)).count == 1 for number in range(3))

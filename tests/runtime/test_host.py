@@ -7,16 +7,9 @@ import random
 from pathlib import Path
 
 from msgspec import Raw
+from msgspec.json import decode
 
-from fieldfare.messages import (
-    Accepted,
-    Ack,
-    Deliver,
-    EdgeFrame,
-    Identity,
-    Publish,
-    Subscribe,
-)
+from fieldfare.messages import Accepted, Ack, Deliver, Delivery, EdgeFrame, Identity, Publish, Subscribe
 from fieldfare.routing.edge import Edge
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.runtime.host import Connection, Host
@@ -24,29 +17,29 @@ from fieldfare.store.journal import Journal
 
 EVERYTHING = Identity("acme", {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)})
 OLD_EVENTS = 200
-PUBLICATIONS_MAX = 5_000
+PUBLICATIONS_MAX = 3_000
 PATIENCE_SECONDS = 60.0
 
 
 class Publisher:
     """Publishes again and again, as soon as it is answered."""
 
-    def __init__(self, host: Host, publications: int) -> None:
+    def __init__(self, host: Host, number: int, publications: int) -> None:
         self.left = publications
         self.is_finished = asyncio.Event()
+        self._event = Raw(b'{"n": %d}' % number)
         self._connection: Connection = host.connect(EVERYTHING, self._take, lambda _: None)
         self._publish()
 
     def _publish(self) -> None:
-        self.left -= 1
-        self._connection.send(Publish(self.left, "news", [Raw(b'{"n": 1}')]))
+        self._connection.send(Publish(self.left, "news", [self._event]))
 
     def _take(self, frames: list[EdgeFrame]) -> None:
-        for frame in frames:
-            if isinstance(frame, Accepted) and self.left > 0:
-                self._publish()
-            elif isinstance(frame, Accepted):
-                self.is_finished.set()
+        self.left -= sum(isinstance(frame, Accepted) for frame in frames)
+        if self.left > 0:
+            self._publish()
+        else:
+            self.is_finished.set()
 
 
 class Latecomer:
@@ -62,7 +55,7 @@ class Latecomer:
         for frame in frames:
             if isinstance(frame, Deliver):
                 self.count += len(frame.events)
-                self._connection.send(Ack("late", 1 << 60))
+                self._connection.send(Ack("late", decode(frame.events[-1], type=Delivery).position))
                 if self.count == OLD_EVENTS:
                     self.has_caught_up.set()
 
@@ -72,13 +65,13 @@ def test_who_reads_the_log_gets_its_turn_though_others_publish_without_a_pause(t
         with Journal(tmp_path / "log") as journal:
             host = Host(Edge("edge", random.Random(1), EdgeOptions(waiting_max=8)), journal)
             await host.start()
-            old = Publisher(host, 0)
-            for _ in range(OLD_EVENTS):
-                old._connection.send(Publish(1, "news", [Raw(b'{"n": 0}')]))
-            await asyncio.sleep(0)
-            publishers = [Publisher(host, PUBLICATIONS_MAX) for _ in range(3)]
-            late = Latecomer(host)
             async with asyncio.timeout(PATIENCE_SECONDS):
+                await Publisher(host, 0, OLD_EVENTS).is_finished.wait()
+                publishers = []
+                for _ in range(3):
+                    publishers.append(Publisher(host, 1, PUBLICATIONS_MAX))
+                    await asyncio.sleep(0.0005)  # so that one publishes while another's event is being flushed
+                late = Latecomer(host)
                 await late.has_caught_up.wait()
             assert all(publisher.left > 0 for publisher in publishers)
             for publisher in publishers:

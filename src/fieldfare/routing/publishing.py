@@ -69,6 +69,7 @@ class Publishing:
         self._edge = edge
         self._unstored_bytes = 0
         self._under_way: dict[Topic, deque[_Publication]] = {}  # in the order of their positions
+        self._handing: dict[tuple[Topic, str], deque[_Publication]] = {}  # to the pipeline
         self.accepted_count = self.repeated_count = 0
 
     def publish(self, connection: str, identity: Identity, frame: Publish, now: float) -> None:
@@ -96,7 +97,7 @@ class Publishing:
         self._unstored_bytes += publication.size
         if publication.topic.matching == "spark":
             publication.topic.handed_count += 1
-            self._edge.note_gaps(lambda _: self._hand(publication), self._not_handed(publication), now)
+            self._edge.note_gaps(lambda _: self._hand_in_order(publication), self._not_handed(publication), now)
             return
         self._under_way.setdefault(publication.topic, deque()).append(publication)
         if publication.topic.offered.is_kept:
@@ -182,6 +183,21 @@ class Publishing:
         is_durable = topic.offered.reliability == "reliable"
         self._edge.append(record, stored, self._taking_back(publication), is_durable=is_durable)
 
+    def _hand_in_order(self, publication: _Publication) -> None:
+        """Hand a publisher's next events over when the pipeline has its last: if those fail, these may not overtake."""
+        queue = self._handing.setdefault(_line(publication), deque())
+        queue.append(publication)
+        if len(queue) == 1:
+            self._hand(publication)
+
+    def _hand_next(self, publication: _Publication) -> None:
+        queue = self._handing[_line(publication)]
+        queue.popleft()
+        if queue:
+            self._hand(queue[0])
+        else:
+            del self._handing[_line(publication)]
+
     def _hand(self, publication: _Publication) -> None:
         """Give the events to the pipeline; it tells later who wants them."""
         topic, frame, record = publication.topic, publication.frame, publication.record
@@ -193,6 +209,11 @@ class Publishing:
             self._confirm(publication)
             topic.event_count += len(events)
             self._note(publication)
+            self._hand_next(publication)
+
+        def failed(reason: str) -> None:
+            for following in self._handing.pop(_line(publication)):
+                self._not_handed(following)(reason)
 
         self._edge.hand(
             lambda number: HandEvents(
@@ -205,7 +226,7 @@ class Publishing:
                 [event.event for event in events],
             ),
             handed,
-            self._not_handed(publication),
+            failed,
         )
 
     def _note(self, publication: _Publication) -> None:
@@ -283,7 +304,7 @@ class Publishing:
             topic.stored_batch = message.batch
             if wanted:
                 topic.stored = position + len(wanted) - 1
-            self._edge.deliveries.offer(topic, topic.stored_matches(record), position + len(wanted) - 1, now)
+            self._edge.deliveries.offer(topic, topic.stored_matches([record]), position + len(wanted) - 1, now)
             self._edge.tidy_soon(now)
 
         def failed(_: str) -> None:
@@ -292,6 +313,11 @@ class Publishing:
                 topic.matched_ids.take_back(event.publisher, None, [event.id])
 
         self._edge.append(record, stored, failed)
+
+
+def _line(publication: _Publication) -> tuple[Topic, str]:
+    """Those that may not overtake each other; who has no name has no order, and stands in no line."""
+    return publication.topic, publication.frame.publisher or f"{publication.record.position}"
 
 
 def _untaken(topic: Topic, events: Sequence[MatchedEvent]) -> list[MatchedEvent]:

@@ -81,6 +81,8 @@ class Subscribing:
             raise Refusal("busy", f"the topic {frame.topic!r} is just being changed: try again")
         if reason := unmet(topic.offered, frame.qos):
             raise Refusal("qos", reason)
+        if topic.matching == "spark" and frame.name is None and frame.qos.reliability == "reliable":
+            raise Refusal("qos", "in a topic that Spark matches it needs a name: give one, or request 'best_effort'")
         if frame.webhook is not None and frame.name is None:
             raise Refusal("invalid", "a webhook needs a name: it outlives the connection")
         if frame.name is not None:

@@ -7,6 +7,7 @@ join later and need earlier pieces wait for the next round, so that a round alwa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Literal
 
 import msgspec
@@ -83,12 +84,15 @@ class Topic:
             if outbox is not None:
                 yield outbox, wanted
 
-    def stored_matches(self, record: EventsStored) -> Matches:
-        """Who wants which of the events of a record."""
-        entries = entries_of(record)
-        if record.subscriptions is not None:
-            return self.known_matches(entries, record.subscriptions)
-        return self.matches(entries, [_attributes(entry.delivery) for entry in entries])
+    def stored_matches(self, records: Iterable[EventsStored]) -> Matches:
+        """Who wants which of the events of some records: found for all that follow each other together."""
+        for is_known, group in groupby(records, lambda record: record.subscriptions is not None):
+            alike = list(group)
+            entries = [entry for record in alike for entry in entries_of(record)]
+            if is_known:
+                yield from self.known_matches(entries, [ids for record in alike for ids in record.subscriptions or ()])
+            else:
+                yield from self.matches(entries, [_attributes(entry.delivery) for entry in entries])
 
     # Reading the log
 
@@ -116,10 +120,9 @@ class Topic:
         """Give a piece of the log to those who wait for it: who they are, and what to read next."""
         self._is_reading = False
         readers = {handle: outbox for handle, outbox in self._behind.items() if _behind_after(outbox) >= self._read}
-        for record in piece.records:
-            for outbox, entries in self.stored_matches(record):
-                if outbox.handle in readers:
-                    self._give(outbox, entries, waiting_max)
+        for outbox, entries in self.stored_matches(piece.records):
+            if outbox.handle in readers:
+                self._give(outbox, entries, waiting_max)
         self._read = piece.position
         for handle, outbox in readers.items():
             if handle not in self._behind:

@@ -116,7 +116,7 @@ class Host:
         self._to_append: list[Append] = []
         self._to_fetch: list[Fetch] = []
         self._speakers: dict[str, Connection] = {}  # those with frames to be sent at the end of the round
-        self._is_round_due = self._is_log_busy = self._is_stopping = False
+        self._is_round_due = self._is_log_busy = self._is_stopping = self._is_readers_turn = False
         self._log_thread = ThreadPoolExecutor(1, thread_name_prefix="fieldfare-log")
         self._tasks: set[asyncio.Task[Any]] = set()
         self._is_idle = asyncio.Event()
@@ -295,11 +295,13 @@ class Host:
     def _feed_log(self) -> None:
         if self._is_log_busy:
             return
-        if self._to_append:
+        if self._to_fetch and (self._is_readers_turn or not self._to_append):
+            self._is_readers_turn = False
+            self._in_log(self._fetch, self._to_fetch.pop(0), self._fetched)
+        elif self._to_append:
+            self._is_readers_turn = True  # or who publishes without a pause would keep them waiting
             group, self._to_append = self._to_append, []
             self._in_log(self._append, group, self._appended)
-        elif self._to_fetch:
-            self._in_log(self._fetch, self._to_fetch.pop(0), self._fetched)
 
     def _in_log(self, work: Callable[[Any], Any], argument: Any, then: Callable[[Any], None]) -> None:
         self._is_log_busy = True
