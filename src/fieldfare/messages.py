@@ -26,6 +26,7 @@ PROTOCOL = "fieldfare.v1"  # the WebSocket subprotocol; a change that old client
 FRAME_BYTES_MAX = 4 * 1024 * 1024
 EVENTS_MAX = 10_000  # in one publication
 EVENT_BYTES_MAX = 256 * 1024
+CONDITION_CHARACTERS_MAX = 16_384  # compiling holds up everybody at an edge: longer ones are for the pipeline
 
 # Of an event at one edge: they only grow, within one topic in the order of delivery. -1 is before the first.
 Position: TypeAlias = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
@@ -86,7 +87,7 @@ class Subscribe(_Frame, frozen=True, tag="subscribe"):
 
     ref: Ref
     topic: Name
-    condition: Annotated[str, Meta(max_length=65_536)]
+    condition: Annotated[str, Meta(max_length=CONDITION_CHARACTERS_MAX)]
     qos: Requested = Requested()
     name: Name | None = None
     after: Position | None = None  # deliver what came after this position; None: from now on, or as durability says
