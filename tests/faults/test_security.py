@@ -26,7 +26,7 @@ from tests.runtime.processes import ServiceProcess
 from tests.runtime.serving import asking
 from tests.runtime.test_bad_input import BAD_EVENTS, HTTP_ONLY
 
-from fieldfare.runtime.sockets import Strangers
+from fieldfare.runtime.gateway.sockets import Strangers
 from fieldfare.runtime.tokens import TokenFile
 
 DESCRIPTORS = 200

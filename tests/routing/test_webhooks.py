@@ -9,7 +9,7 @@ from msgspec.json import decode
 from tests.routing.frames import events, items, refused, subscribed, unsubscribed
 from tests.routing.harness import Client, Harness
 
-from fieldfare.messages import Call, Delivery
+from fieldfare.messages import Call, Called, Delivery
 from fieldfare.routing.options import EdgeOptions
 
 URL = "https://example.com/hook"
@@ -197,6 +197,16 @@ def test_unsubscribing_while_it_waits_to_call_again(harness: Harness, client: Cl
     unsubscribed(client.unsubscribe("hook"))
     harness.pass_time(100)
     assert harness.calls == []
+
+
+def test_an_answer_to_a_call_of_the_past_changes_nothing(harness: Harness, client: Client) -> None:
+    client.publish("news", *events(1))
+    past = harness.answer_call()
+    client.publish("news", *events(2))
+    harness.tell(Called(past.handle, past.position))
+    harness.pass_time(1)
+    harness.crash()
+    assert numbers(harness.calls[0]) == [2]
 
 
 def test_one_webhook_that_fails_does_not_hold_up_another(harness: Harness, client: Client) -> None:

@@ -19,10 +19,10 @@ import websockets
 from fieldfare.errors import UnauthenticatedError
 from fieldfare.messages import PROTOCOL, Identity
 from fieldfare.routing.edge import Edge
-from fieldfare.runtime.gateway import GatewayOptions, application
+from fieldfare.runtime.gateway.application import GatewayOptions, application
+from fieldfare.runtime.gateway.ports import Broker
+from fieldfare.runtime.gateway.sockets import Strangers, server_options
 from fieldfare.runtime.host import Host
-from fieldfare.runtime.ports import Broker
-from fieldfare.runtime.sockets import Strangers, server_options
 from fieldfare.store.journal import Journal
 
 ALL = Identity("acme", {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)})

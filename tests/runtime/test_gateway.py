@@ -13,7 +13,7 @@ from tests.runtime.serving import asking, published, serving, subscribed
 
 from fieldfare import __version__
 from fieldfare.messages import ClientFrame, EdgeFrame, Identity
-from fieldfare.runtime.ports import GatewayOptions
+from fieldfare.runtime.gateway.ports import GatewayOptions
 
 CANARY = "canary"
 

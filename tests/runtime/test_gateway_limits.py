@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.runtime.serving import asking, connecting, serving, subscribed
 
-from fieldfare.runtime.guard import is_local_name
-from fieldfare.runtime.ports import GatewayOptions
-from fieldfare.runtime.sockets import Strangers
+from fieldfare.runtime.gateway.guard import is_local_name
+from fieldfare.runtime.gateway.ports import GatewayOptions
+from fieldfare.runtime.gateway.sockets import Strangers
 
 EVENTS = "/v1/topics/traffic/events"
 PAGE = "https://app.example"

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 from tests.runtime.serving import asking, connecting, published, subscribed
 
-from fieldfare.runtime.ports import GatewayOptions
+from fieldfare.runtime.gateway.ports import GatewayOptions
 
 Event = dict[str, Any]
 

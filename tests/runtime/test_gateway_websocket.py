@@ -13,8 +13,8 @@ from tests.runtime.serving import AUTHORIZED, asking, connecting, published, ser
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from fieldfare.messages import FRAME_BYTES_MAX, Accepted, Deliver, Done
-from fieldfare.runtime.ports import GatewayOptions
-from fieldfare.runtime.websocket import messages
+from fieldfare.runtime.gateway.ports import GatewayOptions
+from fieldfare.runtime.gateway.websocket import messages
 
 Frame = dict[str, Any]
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from tests.runtime.serving import asking
 
-from fieldfare.runtime.openapi import described, document
-from fieldfare.runtime.problems import STATUSES
-from fieldfare.runtime.routes import ENDPOINTS
+from fieldfare.runtime.gateway.openapi import described, document
+from fieldfare.runtime.gateway.problems import STATUSES
+from fieldfare.runtime.gateway.routes import ENDPOINTS
 
 DOCUMENT = document(described(ENDPOINTS))
 METHODS = ("get", "post", "put", "delete")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.runtime.serving import asking
 
 from fieldfare import Index
-from fieldfare.runtime.problems import ProblemError
-from fieldfare.runtime.tester import parts_of, try_condition
+from fieldfare.runtime.gateway.problems import ProblemError
+from fieldfare.runtime.gateway.tester import parts_of, try_condition
 
 NAMES = st.sampled_from(["a", "b", "`and`", "`x (`"])
 LITERALS = st.sampled_from(["1", "2.5", "'AND'", "'('", "'it''s OR'", "TRUE"])

@@ -26,15 +26,15 @@ from fieldfare.routing.edge import Edge
 from fieldfare.routing.interest import warm_up
 from fieldfare.runtime.addresses import Addresses
 from fieldfare.runtime.config import Server, Settings, Topic
-from fieldfare.runtime.exchange import REF, Exchange
 from fieldfare.runtime.exposure import check_certificate, is_development
-from fieldfare.runtime.gateway import application
+from fieldfare.runtime.gateway.application import application
+from fieldfare.runtime.gateway.exchange import REF, Exchange
+from fieldfare.runtime.gateway.ports import Gateway, GatewayOptions
+from fieldfare.runtime.gateway.problems import ProblemError
+from fieldfare.runtime.gateway.sockets import Strangers, room_for_connections, server_options
 from fieldfare.runtime.host import Host
 from fieldfare.runtime.metrics import Metrics
 from fieldfare.runtime.pipelines import Pipelines
-from fieldfare.runtime.ports import Gateway, GatewayOptions
-from fieldfare.runtime.problems import ProblemError
-from fieldfare.runtime.sockets import Strangers, room_for_connections, server_options
 from fieldfare.runtime.tokens import EVERYBODY, Authenticator, TokenFile
 from fieldfare.runtime.webhooks import WebhookOptions, Webhooks
 from fieldfare.store.journal import Journal, JournalOptions

@@ -14,10 +14,10 @@ import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from fieldfare.messages import FRAME_BYTES_MAX, PROTOCOL, ClientFrame, EdgeFrame, List, Refused
-from fieldfare.runtime.mailbox import OVERFLOW, Mailbox, MailboxClosedError, first_of
-from fieldfare.runtime.ports import Connection, Gateway
-from fieldfare.runtime.problems import ProblemError
-from fieldfare.runtime.requests import identify
+from fieldfare.runtime.gateway.mailbox import OVERFLOW, Mailbox, MailboxClosedError, first_of
+from fieldfare.runtime.gateway.ports import Connection, Gateway
+from fieldfare.runtime.gateway.problems import ProblemError
+from fieldfare.runtime.gateway.requests import identify
 
 _CLOSE_SECONDS = 5.0
 _REASON_BYTES_MAX = 120  # what fits in a close frame

@@ -13,8 +13,8 @@ from starlette.responses import Response
 
 from fieldfare import __version__
 from fieldfare.messages import ClientFrame, Delivery, EdgeFrame
-from fieldfare.runtime.problems import MEDIA_TYPE, Problem
-from fieldfare.runtime.requests import PATH_TYPES, Call, Endpoint, json_response
+from fieldfare.runtime.gateway.problems import MEDIA_TYPE, Problem
+from fieldfare.runtime.gateway.requests import PATH_TYPES, Call, Endpoint, json_response
 
 PATH = "/openapi.json"
 _JSON = "application/json"

@@ -16,11 +16,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from fieldfare.messages import Ack, Attach, Deliver, Delivery, EdgeFrame, Notice, Position, Subscribed
-from fieldfare.runtime.exchange import REF, Exchange
-from fieldfare.runtime.forms import Polled, PollQuery
-from fieldfare.runtime.mailbox import first_of
-from fieldfare.runtime.ports import GatewayOptions
-from fieldfare.runtime.problems import ProblemError
+from fieldfare.runtime.gateway.exchange import REF, Exchange
+from fieldfare.runtime.gateway.forms import Polled, PollQuery
+from fieldfare.runtime.gateway.mailbox import first_of
+from fieldfare.runtime.gateway.ports import GatewayOptions
+from fieldfare.runtime.gateway.problems import ProblemError
 
 STREAM_WINDOW = 256
 _READING_SECONDS = 0.2  # a poll that does not wait gives the broker so long to read its log

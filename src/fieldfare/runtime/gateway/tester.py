@@ -20,8 +20,8 @@ from fieldfare.language import compile as compile_condition
 from fieldfare.language.tokens import tokens_of
 from fieldfare.matching.index import Index
 from fieldfare.model import Arithmetic, Attribute, Condition, Expression, Interval, Like, Range, Section, section_start
-from fieldfare.runtime.forms import FailedPart, Verdict
-from fieldfare.runtime.problems import ProblemError, invalid
+from fieldfare.runtime.gateway.forms import FailedPart, Verdict
+from fieldfare.runtime.gateway.problems import ProblemError, invalid
 
 _NOUNS = {
     Section.NULL: "missing",

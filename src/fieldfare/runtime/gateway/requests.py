@@ -18,9 +18,9 @@ from starlette.responses import Response
 
 from fieldfare.errors import UnauthenticatedError
 from fieldfare.messages import Identity, Name, Text
-from fieldfare.runtime import bodies
-from fieldfare.runtime.ports import Authenticator, Gateway
-from fieldfare.runtime.problems import ProblemError, invalid
+from fieldfare.runtime.gateway import bodies
+from fieldfare.runtime.gateway.ports import Authenticator, Gateway
+from fieldfare.runtime.gateway.problems import ProblemError, invalid
 
 PATH_TYPES: Mapping[str, Any] = {"topic": Name, "subscription": Text}
 _log = logging.getLogger(__name__)

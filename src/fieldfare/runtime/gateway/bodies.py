@@ -12,8 +12,8 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from fieldfare.files.lines import RowError, json_values
-from fieldfare.runtime.ports import GatewayOptions
-from fieldfare.runtime.problems import ProblemError, invalid
+from fieldfare.runtime.gateway.ports import GatewayOptions
+from fieldfare.runtime.gateway.problems import ProblemError, invalid
 
 _CLOSE = {"Connection": "close"}  # what the client is still sending is not read
 

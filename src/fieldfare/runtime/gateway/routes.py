@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fieldfare.runtime import endpoints
-from fieldfare.runtime.cloudevents import BATCH, JSON, STRUCTURED
-from fieldfare.runtime.forms import (
+from fieldfare.runtime.gateway import endpoints
+from fieldfare.runtime.gateway.cloudevents import BATCH, JSON, STRUCTURED
+from fieldfare.runtime.gateway.forms import (
     Acknowledgement,
     CloudEvent,
     EventAttributes,
@@ -26,7 +26,7 @@ from fieldfare.runtime.forms import (
     Trial,
     Verdicts,
 )
-from fieldfare.runtime.requests import Endpoint
+from fieldfare.runtime.gateway.requests import Endpoint
 
 WEBSOCKET_PATH = "/v1/ws"
 _EVENT_BODIES: Mapping[str, Any] = {

@@ -14,8 +14,8 @@ from starlette.websockets import WebSocket
 
 from fieldfare import __version__
 from fieldfare.runtime.exposure import is_loopback
-from fieldfare.runtime.ports import GatewayOptions
-from fieldfare.runtime.problems import ProblemError, unavailable
+from fieldfare.runtime.gateway.ports import GatewayOptions
+from fieldfare.runtime.gateway.problems import ProblemError, unavailable
 
 _PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, POST, PUT, DELETE",

@@ -25,9 +25,9 @@ from fieldfare.messages import (
     Unsubscribe,
     Unsubscribed,
 )
-from fieldfare.runtime.cloudevents import read_publication
-from fieldfare.runtime.exchange import REF, Exchange
-from fieldfare.runtime.forms import (
+from fieldfare.runtime.gateway.cloudevents import read_publication
+from fieldfare.runtime.gateway.exchange import REF, Exchange
+from fieldfare.runtime.gateway.forms import (
     Acknowledgement,
     NewSubscription,
     Page,
@@ -41,10 +41,10 @@ from fieldfare.runtime.forms import (
     Trial,
     Verdicts,
 )
-from fieldfare.runtime.problems import ProblemError, invalid, unavailable, unknown
-from fieldfare.runtime.requests import Call, json_response
-from fieldfare.runtime.stream import STREAM_WINDOW, EventStream, poll
-from fieldfare.runtime.tester import try_condition
+from fieldfare.runtime.gateway.problems import ProblemError, invalid, unavailable, unknown
+from fieldfare.runtime.gateway.requests import Call, json_response
+from fieldfare.runtime.gateway.stream import STREAM_WINDOW, EventStream, poll
+from fieldfare.runtime.gateway.tester import try_condition
 
 
 async def publish(call: Call) -> Response:

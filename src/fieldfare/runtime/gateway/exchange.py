@@ -18,9 +18,9 @@ from fieldfare.messages import (
     Subscribed,
     Unsubscribed,
 )
-from fieldfare.runtime.mailbox import Mailbox, MailboxClosedError
-from fieldfare.runtime.ports import Gateway
-from fieldfare.runtime.problems import ProblemError, unavailable
+from fieldfare.runtime.gateway.mailbox import Mailbox, MailboxClosedError
+from fieldfare.runtime.gateway.ports import Gateway
+from fieldfare.runtime.gateway.problems import ProblemError, unavailable
 
 REF = 1  # one question at a time needs one number only
 A = TypeVar("A", Accepted, Subscribed, Unsubscribed, Done, Listed)

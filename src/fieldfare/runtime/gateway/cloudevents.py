@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Raw
 
 from fieldfare.messages import EVENTS_MAX, Text
-from fieldfare.runtime.bodies import convert
-from fieldfare.runtime.forms import CloudEvent
-from fieldfare.runtime.problems import ProblemError, invalid
+from fieldfare.runtime.gateway.bodies import convert
+from fieldfare.runtime.gateway.forms import CloudEvent
+from fieldfare.runtime.gateway.problems import ProblemError, invalid
 
 JSON = "application/json"
 STRUCTURED = "application/cloudevents+json"

@@ -16,12 +16,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from fieldfare.runtime import openapi, websocket
-from fieldfare.runtime.guard import Guard
-from fieldfare.runtime.ports import Authenticator, Broker, Gateway, GatewayOptions
-from fieldfare.runtime.problems import ProblemError
-from fieldfare.runtime.requests import Endpoint, answer
-from fieldfare.runtime.routes import ENDPOINTS, WEBSOCKET_PATH
+from fieldfare.runtime.gateway import openapi, websocket
+from fieldfare.runtime.gateway.guard import Guard
+from fieldfare.runtime.gateway.ports import Authenticator, Broker, Gateway, GatewayOptions
+from fieldfare.runtime.gateway.problems import ProblemError
+from fieldfare.runtime.gateway.requests import Endpoint, answer
+from fieldfare.runtime.gateway.routes import ENDPOINTS, WEBSOCKET_PATH
 
 __all__ = ["GatewayOptions", "application"]
 
