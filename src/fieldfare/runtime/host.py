@@ -52,6 +52,7 @@ from fieldfare.store.journal import Journal
 
 _SETTLE_SECONDS = 5.0
 _log = logging.getLogger(__name__)
+_CHECKS_MAX = 64  # of webhooks' addresses at a time
 
 Frames = Callable[[list[EdgeFrame]], None]
 
@@ -119,6 +120,7 @@ class Host:
         self._is_round_due = self._is_log_busy = self._is_stopping = self._is_readers_turn = False
         self._log_thread = ThreadPoolExecutor(1, thread_name_prefix="fieldfare-log")
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._checks = asyncio.Semaphore(_CHECKS_MAX)
         self._is_idle = asyncio.Event()
         self._epoch = time.time() - time.monotonic()  # the time is read once: when the clock jumps, this does not
 
@@ -190,8 +192,14 @@ class Host:
             self.tell(Received(connection.id, frame))
 
     async def _check_webhook(self, webhooks: Webhooks, connection: Connection, frame: Subscribe, url: str) -> None:
+        if self._checks.locked():
+            connection.on_frames(
+                [Refused(frame.ref, "busy", "many webhooks are being looked at: try again in a second")]
+            )
+            return
         try:
-            await webhooks.check(url)
+            async with self._checks:
+                await webhooks.check(url)
         except WebhookAddressError as error:
             connection.on_frames([Refused(frame.ref, "invalid", str(error))])
         else:
