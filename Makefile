@@ -14,11 +14,11 @@ help: ## list the targets
 setup: $(STAMP) ## create .venv with the fieldfare command and everything it can use
 	@echo "Ready: $(BIN)/fieldfare --help"
 
-demo: java $(STAMP) ## watch the pipeline match traffic on local Spark while subscriptions change (under two minutes)
+demo: java $(STAMP) ## watch the pipeline on local Spark while subscriptions change, then the live service through a crash
 	@$(BIN)/fieldfare demo
 
 test: java $(STAMP) lint ## check style, types, layers, and run every test
-	@$(BIN)/pytest -n 2 --dist loadfile
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(STAMP) ## check style, types and layers only
 	@$(BIN)/ruff check --quiet

@@ -20,9 +20,14 @@ if os.environ.get("CI") == "true":
     settings.load_profile("ci")
 
 
+# Files that take longest, the longest first: whoever runs files side by side is to end with short ones.
+_LONG = ("test_driver", "test_cluster", "test_local", "test_spark", "test_demo", "test_edge", "test_service", "test_broker")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests first, so that those who run tests side by side end at about the same time."""
-    items.sort(key=lambda item: "faults" not in item.path.parts)
+    """Begin with the longest."""
+    places = {name: place for place, name in enumerate(_LONG)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
 
 
 JAVA_MISSING = "Spark needs Java 17 or later: install a JRE (Debian, Ubuntu: apt install openjdk-17-jre-headless)"
