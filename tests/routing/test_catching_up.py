@@ -120,6 +120,35 @@ def test_whoever_leaves_and_comes_back_while_a_piece_is_on_its_way() -> None:
     assert client.numbers("mine") == [1, 2, 3]
 
 
+def test_nobody_holds_what_came_for_one_that_left() -> None:
+    harness = Harness(SMALL)
+    client = harness.connect()
+    client.subscribe("news", name="mine")
+    client.detach("mine")
+    client.publish("news", *events(0, 1, 2))
+    harness.holds_reading = True
+    client.attach("mine")
+    hear = harness.read_unheard()
+    client.detach("mine")
+    hear()
+    assert waiting(harness) == 0
+
+
+def test_whoever_comes_back_with_nothing_to_catch_up_while_a_piece_is_on_its_way() -> None:
+    harness = Harness(SMALL)
+    client = harness.connect()
+    client.subscribe("news", name="mine")
+    client.detach("mine")
+    client.publish("news", *events(0, 1, 2))
+    harness.holds_reading = True
+    client.attach("mine")
+    hear = harness.read_unheard()
+    client.attach("mine", after=2)
+    hear()
+    client.publish("news", *events(3))
+    assert client.numbers("mine") == [3]
+
+
 def test_whoever_unsubscribes_while_a_piece_is_on_its_way() -> None:
     harness = Harness(SMALL)
     client = harness.connect()

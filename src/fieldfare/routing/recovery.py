@@ -92,7 +92,6 @@ def _recover_publishers(edge: Edge, record: PublishersMoved) -> None:
 
 def _recover_cursors(edge: Edge, record: CursorsMoved) -> None:
     for subscription_id, position in record.positions.items():
-        edge.position = max(edge.position, position)
         if outbox := edge.subscriptions.get((record.tenant, subscription_id)):
             outbox.cursor = outbox.behind_after = position
 
