@@ -21,7 +21,16 @@ if os.environ.get("CI") == "true":
 
 
 # Files that take longest, the longest first: whoever runs files side by side is to end with short ones.
-_LONG = ("test_driver", "test_cluster", "test_local", "test_spark", "test_demo", "test_edge", "test_service", "test_broker")
+_LONG = (
+    "test_driver",
+    "test_cluster",
+    "test_local",
+    "test_spark",
+    "test_demo",
+    "test_edge",
+    "test_service",
+    "test_broker",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -13,7 +13,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -314,13 +314,16 @@ class Host:
     def _in_log(self, work: Callable[[Any], Any], argument: Any, then: Callable[[Any], None]) -> None:
         self._is_log_busy = True
 
-        def done(result: Any) -> None:
+        def done(future: Future[Any]) -> None:
+            if error := future.exception():  # a fault of ours: nothing more is stored, and everybody is told
+                self._fail(error)
+                return
             self._is_log_busy = False
-            then(result)
+            then(future.result())
             self._round_soon()
 
         self._log_thread.submit(work, argument).add_done_callback(
-            lambda future: self._loop.call_soon_threadsafe(done, future.result())
+            lambda future: self._loop.call_soon_threadsafe(done, future)
         )
 
     def _append(self, group: list[Append]) -> Stored | NotStored:
@@ -368,7 +371,7 @@ class Host:
         if piece is not None:
             self._inbox.append(piece)
 
-    def _fail(self, error: JournalError) -> None:
+    def _fail(self, error: BaseException) -> None:
         failure = f"the log failed, restart the service: {error}"
         if failure != self.failure:
             _log.error("%s", failure)
