@@ -1,0 +1,225 @@
+"""What a client and its edge send to each other: JSON, a frame on each line, versioned by the protocol's name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Raw
+
+from fieldfare.qos import Offered, Published, Requested
+
+PROTOCOL = "fieldfare.v1"  # the WebSocket subprotocol; a change that old clients cannot read gets a new name
+FRAME_BYTES_MAX = 4 * 1024 * 1024
+EVENTS_MAX = 10_000  # in one publication
+EVENT_BYTES_MAX = 256 * 1024
+CONDITION_CHARACTERS_MAX = 16_384  # compiling holds up everybody at an edge: longer ones are for the pipeline
+
+# Of an event at one edge: they only grow, within one topic in the order of delivery. -1 is before the first.
+Position: TypeAlias = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
+Ref: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # a client's number for a request, which the answer repeats
+# Of a topic, a subscription. A `$` alone would let a line break follow.
+Name: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$(?!\n)")]
+Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]  # an id that others made
+Window: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
+
+Right: TypeAlias = Literal["publish", "subscribe", "manage"]
+
+
+class Identity(msgspec.Struct, frozen=True, gc=False):
+    """Who is at the other end of a connection: a tenant, and the topics for each right, where `*` stands for all."""
+
+    tenant: str
+    rights: dict[Right, tuple[str, ...]]
+
+    def may(self, right: Right, topic: str) -> bool:
+        """Whether this right is given for this topic."""
+        return any(
+            given in ("*", topic) or (given.endswith("*") and topic.startswith(given[:-1]))
+            for given in self.rights.get(right, ())
+        )
+
+
+class _Frame(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True, tag_field="type"):
+    pass
+
+
+# What a client sends. Every request is answered by a frame with its ref: the one named, or Refused.
+
+
+class Publish(_Frame, frozen=True, tag="publish"):
+    """Events for a topic; answered by Accepted, for all of them or for none.
+
+    A publisher that numbers its events, from `sequence` on without gaps, may send them again when no answer came: what
+    was accepted already is accepted again, but delivered once. Without numbers the ids, if given, do the same for a
+    while.
+    """
+
+    ref: Ref
+    topic: Name
+    events: Annotated[list[Raw], Meta(max_length=EVENTS_MAX)]
+    publisher: Text | None = None
+    sequence: Annotated[int, Meta(ge=0)] | None = None  # of the first of these events
+    ids: list[Text] | None = None  # one for each event
+    qos: Published = Published()
+
+
+class Subscribe(_Frame, frozen=True, tag="subscribe"):
+    """A new subscription, delivered on this connection; answered by Subscribed.
+
+    Without a name it lives as long as the connection; a client that comes back, be it after a crash of the edge,
+    subscribes again with `after`, and misses nothing that a reliable topic accepted. With a name it is durable: it
+    lives, and its events wait, until Unsubscribe; subscribing again by the same name goes on where it was.
+    """
+
+    ref: Ref
+    topic: Name
+    condition: Annotated[str, Meta(max_length=CONDITION_CHARACTERS_MAX)]
+    qos: Requested = Requested()
+    name: Name | None = None
+    after: Position | None = None  # deliver what came after this position; None: from now on, or as durability says
+    window: Window = 1024  # so many events may be on their way without an acknowledgement
+    webhook: Annotated[str, Meta(max_length=2048)] | None = None  # deliver by POST to this URL; needs a name
+
+
+class Attach(_Frame, frozen=True, tag="attach"):
+    """Deliver a durable subscription on this connection, and no longer on another; answered by Subscribed."""
+
+    ref: Ref
+    subscription: str
+    after: Position | None = None  # acknowledges up to there; None goes on after what was acknowledged last
+    window: Window = 1024
+
+
+class Ack(_Frame, frozen=True, tag="ack"):
+    """All events of a subscription up to a position have been received and dealt with. Not answered."""
+
+    subscription: str
+    position: Position
+    is_final: bool = True  # False: they have left this connection, send more, but keep them for the next
+
+
+class Detach(_Frame, frozen=True, tag="detach"):
+    """Deliver no more of a subscription here; a durable one waits for the next Attach. Not answered."""
+
+    subscription: str
+
+
+class Unsubscribe(_Frame, frozen=True, tag="unsubscribe"):
+    """End a subscription; answered by Unsubscribed."""
+
+    ref: Ref
+    subscription: str
+
+
+class DeclareTopic(_Frame, frozen=True, tag="declare_topic"):
+    """Create a topic, or change what it offers to those that subscribe from now on; answered by Done."""
+
+    ref: Ref
+    topic: Name
+    offered: Offered = Offered()
+    matching: Literal["edge", "spark"] = "edge"
+
+
+class List(_Frame, frozen=True, tag="list"):
+    """Ask for the topics, the subscriptions, or the dead letters of one; answered by Listed, page by page."""
+
+    ref: Ref
+    what: Literal["topics", "subscriptions", "dead_letters"]
+    after: str = ""  # the last name of the page before
+    count_max: Annotated[int, Meta(ge=1, le=1000)] = 100
+    subscription: str | None = None
+
+
+ClientFrame: TypeAlias = Publish | Subscribe | Attach | Ack | Detach | Unsubscribe | DeclareTopic | List
+
+
+# What an edge sends.
+
+
+class Accepted(_Frame, frozen=True, tag="accepted"):
+    """A publication is accepted, and if its topic is reliable, it will survive."""
+
+    ref: Ref
+    count: int
+    duplicates: int = 0  # so many of them had been accepted before
+
+
+class Subscribed(_Frame, frozen=True, tag="subscribed"):
+    """A subscription is in force: every matching event that is published from now on is delivered."""
+
+    ref: Ref
+    subscription: str
+    position: Position  # it begins after this one
+    is_new: bool = True
+
+
+class Deliver(_Frame, frozen=True, tag="deliver"):
+    """Events for a subscription, each a Delivery, in order. A client that saw a position before passes over it."""
+
+    subscription: str
+    events: list[Raw]
+
+
+class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One event as it is delivered."""
+
+    position: Position
+    id: str
+    at: float  # when it was accepted, in seconds since 1970
+    event: Raw  # as it was published
+    publisher: str | None = None
+
+
+class Notice(_Frame, frozen=True, tag="notice"):
+    """Something that a subscriber has to know."""
+
+    subscription: str
+    kind: Literal["gap", "deadline", "detached"]
+    detail: str
+    position: Position | None = None  # of a gap: events up to here were dropped
+
+
+class Unsubscribed(_Frame, frozen=True, tag="unsubscribed"):
+    """A subscription has ended."""
+
+    ref: Ref
+    subscription: str
+
+
+class Done(_Frame, frozen=True, tag="done"):
+    """A request has been carried out."""
+
+    ref: Ref
+
+
+class Listed(_Frame, frozen=True, tag="listed"):
+    """A page of a list."""
+
+    ref: Ref
+    items: list[dict[str, Any]]
+    next: str | None = None  # the `after` of the next page
+
+
+class Refused(_Frame, frozen=True, tag="refused"):
+    """A request has not been carried out, and nothing of it has happened."""
+
+    ref: Ref | None
+    code: RefusalCode
+    reason: str
+    expected: int | None = None  # of a gap in a publisher's numbers: the one that is missing
+
+
+RefusalCode: TypeAlias = Literal[
+    "invalid",  # the request is wrong: change it
+    "condition",  # the condition is
+    "qos",  # more is requested than offered
+    "forbidden",  # no right
+    "unknown",  # there is no such thing, or it is another tenant's
+    "sequence",  # the publisher's numbers have a gap
+    "limit",  # there are too many already
+    "busy",  # too much at once: try again later
+    "storage",  # it cannot be stored now: try again later
+]
+
+EdgeFrame: TypeAlias = Accepted | Subscribed | Deliver | Notice | Unsubscribed | Done | Listed | Refused

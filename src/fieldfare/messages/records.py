@@ -1,0 +1,106 @@
+"""What a node's log holds: msgpack, versioned by the log's format. A checkpoint is records too."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from fieldfare.messages.frames import Position
+from fieldfare.qos import Offered, Requested
+
+
+class _Record(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    pass
+
+
+class EventsStored(_Record, frozen=True, tag="e"):
+    """Events of one publication, from `position` on. `subscriptions` are known where the pipeline matched them."""
+
+    position: Position
+    tenant: str
+    topic: str
+    at: float
+    expires_at: float
+    deliveries: list[bytes]  # each a Delivery, in JSON
+    publisher: str | None = None
+    sequence: int | None = None
+    has_ids: bool = False  # the publisher gave ids, by which it may send again
+    subscriptions: list[list[str]] | None = None
+    batch: int | None = None
+
+
+class SubscriptionStored(_Record, frozen=True, tag="s"):
+    """A durable subscription."""
+
+    subscription: str
+    tenant: str
+    topic: str
+    condition: str
+    qos: Requested
+    position: Position
+    webhook: str | None = None
+
+
+class SubscriptionRemoved(_Record, frozen=True, tag="r"):
+    """A durable subscription has ended."""
+
+    tenant: str
+    subscription: str
+
+
+class TopicStored(_Record, frozen=True, tag="t"):
+    """What a topic offers from now on."""
+
+    tenant: str
+    topic: str
+    offered: Offered
+    matching: Literal["edge", "spark"]
+
+
+class CursorsMoved(_Record, frozen=True, tag="c"):
+    """Up to where durable subscriptions have acknowledged. Written now and then, not for each acknowledgement."""
+
+    tenant: str
+    positions: dict[str, Position]
+
+
+class DeadLetter(_Record, frozen=True, tag="d"):
+    """Events that a webhook did not take, and why."""
+
+    tenant: str
+    subscription: str
+    at: float
+    reason: str
+    deliveries: list[bytes]
+
+
+class PublishersMoved(_Record, frozen=True, tag="p"):
+    """What publishers of a topic sent last. In checkpoints, and for events that the pipeline has and not the log."""
+
+    tenant: str
+    topic: str
+    sequences: dict[str, int]  # the last of each publisher
+    ids: list[tuple[str | None, str]] = []  # recent ones, each with its publisher
+
+
+class Reached(_Record, frozen=True, tag="n"):
+    """The last position that was used; of each (tenant, topic) the last that was stored, and the pipeline's batch.
+
+    In checkpoints; in the log, where the events say it, only when positions begin to be used that it does not hold.
+    """
+
+    position: Position
+    topics: list[tuple[str, str, Position, int]] = []
+
+
+Record: TypeAlias = (
+    EventsStored
+    | SubscriptionStored
+    | SubscriptionRemoved
+    | TopicStored
+    | CursorsMoved
+    | DeadLetter
+    | PublishersMoved
+    | Reached
+)
