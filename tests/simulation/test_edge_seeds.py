@@ -66,7 +66,7 @@ def without_positions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def without_taking_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """The numbers of a publication that could not be stored stay taken."""
-    monkeypatch.setattr(Publishers, "take_back", lambda _self, _publisher, _sequence, _ids: None)
+    monkeypatch.setattr(Publishers, "take_back", lambda _self, _publisher, _sequence: None)
 
 
 @pytest.mark.parametrize("breaks", [without_flush, without_numbers, without_positions, without_taking_back])

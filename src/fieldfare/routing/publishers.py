@@ -26,23 +26,17 @@ class SequenceGapError(FieldfareError):
 
 
 class Publishers:
-    """The recent publishers of a topic, and the recent ids."""
+    """The recent publishers of a topic, by their last numbers."""
 
-    def __init__(self, publishers_max: int, ids_max: int) -> None:
-        self._publishers_max, self._ids_max = publishers_max, ids_max
+    def __init__(self, publishers_max: int) -> None:
+        self._publishers_max = publishers_max
         self._last: OrderedDict[str, int] = OrderedDict()  # what is on its way to the log included
         self._stored: dict[str, int] = {}
-        self._ids: OrderedDict[_Id, bool] = OrderedDict()  # whether the event is stored
 
     @property
     def stored(self) -> dict[str, int]:
         """The last number of each publisher that survives a crash."""
         return dict(self._stored)
-
-    @property
-    def stored_ids(self) -> list[_Id]:
-        """The ids that survive one, the oldest first."""
-        return [key for key, is_stored in self._ids.items() if is_stored]
 
     def repeated(self, publisher: str, sequence: int, count: int) -> int:
         """How many of the events numbered from `sequence` on came before."""
@@ -50,15 +44,6 @@ class Publishers:
         if sequence > last + 1:
             raise SequenceGapError(publisher, last + 1, sequence)
         return min(count, last + 1 - sequence)
-
-    def repeated_ids(self, publisher: str | None, ids: Sequence[str]) -> list[bool]:
-        """For each id whether it came before from this publisher, here or in the same publication."""
-        seen: set[str] = set()
-        repeated = []
-        for identity in ids:
-            repeated.append((publisher, identity) in self._ids or identity in seen)
-            seen.add(identity)
-        return repeated
 
     def remember(self, publisher: str, last: int) -> None:
         """A publisher's numbers are taken up to this one."""
@@ -73,22 +58,47 @@ class Publishers:
         if publisher in self._last:
             self._stored[publisher] = last
 
-    def remember_ids(self, publisher: str | None, ids: Sequence[str]) -> None:
+    def take_back(self, publisher: str, sequence: int) -> None:
+        """What began with this number was not stored after all: it is free again."""
+        if self._last.get(publisher, -1) >= sequence:
+            self._last[publisher] = sequence - 1  # -1 too: what is sent after it must not be taken for the first
+
+
+class RecentIds:
+    """The ids of recent events, each with its publisher: others may use the same."""
+
+    def __init__(self, ids_max: int) -> None:
+        self._ids_max = ids_max
+        self._ids: OrderedDict[_Id, bool] = OrderedDict()  # whether the event is stored
+
+    @property
+    def stored(self) -> list[_Id]:
+        """The ids that survive a crash, the oldest first."""
+        return [key for key, is_stored in self._ids.items() if is_stored]
+
+    def repeated(self, publisher: str | None, ids: Sequence[str]) -> list[bool]:
+        """For each id whether it came before from this publisher, here or in the same publication."""
+        seen: set[str] = set()
+        repeated = []
+        for identity in ids:
+            repeated.append((publisher, identity) in self._ids or identity in seen)
+            seen.add(identity)
+        return repeated
+
+    def remember(self, publisher: str | None, ids: Sequence[str]) -> None:
         """These ids are taken."""
         for identity in ids:
             self._ids.setdefault((publisher, identity), False)
         while len(self._ids) > self._ids_max:
             self._ids.popitem(last=False)
 
-    def confirm_ids(self, publisher: str | None, ids: Sequence[str]) -> None:
+    def confirm(self, publisher: str | None, ids: Sequence[str]) -> None:
         """Their events are stored."""
         for identity in ids:
             if (publisher, identity) in self._ids:
                 self._ids[publisher, identity] = True
 
-    def take_back(self, publisher: str | None, sequence: int | None, ids: Sequence[str]) -> None:
-        """A publication was not stored after all: its numbers and ids are free again."""
-        if publisher is not None and sequence is not None and self._last.get(publisher, -1) >= sequence:
-            self._last[publisher] = sequence - 1  # -1 too: what is sent after it must not be taken for the first
+    def take_back(self, publisher: str | None, ids: Sequence[str]) -> None:
+        """Their events were not stored after all."""
         for identity in ids:
             self._ids.pop((publisher, identity), None)

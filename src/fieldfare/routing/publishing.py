@@ -145,16 +145,16 @@ class Publishing:
         )
 
     def _remember(self, publication: _Publication) -> None:
-        publisher, publishers = publication.frame.publisher, publication.topic.publishers
+        publisher, topic = publication.frame.publisher, publication.topic
         if publication.sequence is not None and publisher is not None:
-            publishers.remember(publisher, publication.sequence + len(publication.rows) - 1)
-        publishers.remember_ids(publisher, publication.ids)
+            topic.publishers.remember(publisher, publication.sequence + len(publication.rows) - 1)
+        topic.published_ids.remember(publisher, publication.ids)
 
     def _confirm(self, publication: _Publication) -> None:
-        publisher, publishers = publication.frame.publisher, publication.topic.publishers
+        publisher, topic = publication.frame.publisher, publication.topic
         if publication.sequence is not None and publisher is not None:
-            publishers.confirm(publisher, publication.sequence + len(publication.rows) - 1)
-        publishers.confirm_ids(publisher, publication.ids)
+            topic.publishers.confirm(publisher, publication.sequence + len(publication.rows) - 1)
+        topic.published_ids.confirm(publisher, publication.ids)
 
     def _taking_back(self, publication: _Publication) -> Else:
         def take_back(reason: str) -> None:
@@ -163,7 +163,9 @@ class Publishing:
             under_way = self._under_way.get(topic)
             if under_way and publication in under_way:
                 under_way.remove(publication)
-            topic.publishers.take_back(frame.publisher, publication.sequence, publication.ids)
+            if publication.sequence is not None and frame.publisher is not None:
+                topic.publishers.take_back(frame.publisher, publication.sequence)
+            topic.published_ids.take_back(frame.publisher, publication.ids)
             self._edge.refuse(publication.connection, frame.ref, Refusal("storage", reason))
 
         return take_back
@@ -310,7 +312,7 @@ class Publishing:
         def failed(_: str) -> None:
             topic.batch = min(topic.batch, message.batch - 1)  # the host gives it again
             for event in wanted:
-                topic.matched_ids.take_back(event.publisher, None, [event.id])
+                topic.matched_ids.take_back(event.publisher, [event.id])
 
         self._edge.append(record, stored, failed)
 
@@ -324,9 +326,9 @@ def _untaken(topic: Topic, events: Sequence[MatchedEvent]) -> list[MatchedEvent]
     """Those that did not come before: a publisher sends again what an edge handed over and crashed."""
     new = []
     for event in events:
-        if event.publisher is None or not topic.matched_ids.repeated_ids(event.publisher, [event.id])[0]:
+        if event.publisher is None or not topic.matched_ids.repeated(event.publisher, [event.id])[0]:
             new.append(event)
-            topic.matched_ids.remember_ids(event.publisher, [event.id])
+            topic.matched_ids.remember(event.publisher, [event.id])
     return new
 
 
@@ -339,7 +341,7 @@ def _unrepeated(topic: Topic, frame: Publish) -> Sequence[int]:
         except SequenceGapError as error:
             raise Refusal("sequence", str(error), error.expected) from error
     if frame.ids is not None:
-        repeated = topic.publishers.repeated_ids(frame.publisher, frame.ids)
+        repeated = topic.published_ids.repeated(frame.publisher, frame.ids)
         return [number for number in range(count) if not repeated[number]]
     return range(count)
 

@@ -69,25 +69,25 @@ def _recover_events(edge: Edge, record: EventsStored) -> None:
         topic.batch = topic.stored_batch = max(topic.batch, record.batch)
         for delivery in record.deliveries:
             identified = _identified.decode(delivery)
-            topic.matched_ids.remember_ids(identified.publisher, [identified.id])
+            topic.matched_ids.remember(identified.publisher, [identified.id])
     if record.sequence is not None and record.publisher is not None:
         number = record.sequence + len(record.deliveries) - 1
         topic.publishers.remember(record.publisher, number)
         topic.publishers.confirm(record.publisher, number)
     if record.has_ids:
         ids = [_identified.decode(delivery).id for delivery in record.deliveries]
-        topic.publishers.remember_ids(record.publisher, ids)
-        topic.publishers.confirm_ids(record.publisher, ids)
+        topic.published_ids.remember(record.publisher, ids)
+        topic.published_ids.confirm(record.publisher, ids)
 
 
 def _recover_publishers(edge: Edge, record: PublishersMoved) -> None:
-    publishers = edge.topic(record.tenant, record.topic).publishers
+    topic = edge.topic(record.tenant, record.topic)
     for publisher, last in record.sequences.items():
-        publishers.remember(publisher, last)
-        publishers.confirm(publisher, last)
+        topic.publishers.remember(publisher, last)
+        topic.publishers.confirm(publisher, last)
     for source, identity in record.ids:
-        publishers.remember_ids(source, [identity])
-        publishers.confirm_ids(source, [identity])
+        topic.published_ids.remember(source, [identity])
+        topic.published_ids.confirm(source, [identity])
 
 
 def _recover_cursors(edge: Edge, record: CursorsMoved) -> None:
@@ -122,9 +122,9 @@ def _state(edge: Edge) -> Iterator[Record]:
     yield Reached(edge.position, [(*topic.key, topic.stored, topic.stored_batch) for topic in topics])
     for topic in topics:
         yield TopicStored(*topic.key, topic.offered, topic.matching)
-        publishers = topic.publishers
-        if publishers.stored or publishers.stored_ids:
-            yield PublishersMoved(*topic.key, publishers.stored, publishers.stored_ids)
+        sequences, ids = topic.publishers.stored, topic.published_ids.stored
+        if sequences or ids:
+            yield PublishersMoved(*topic.key, sequences, ids)
     for outbox in edge.subscriptions.values():
         made = outbox.subscription
         if made.is_durable:

@@ -20,7 +20,7 @@ from fieldfare.qos import Offered
 from fieldfare.routing.interest import Interest
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.outbox import Entry, Outbox
-from fieldfare.routing.publishers import Publishers
+from fieldfare.routing.publishers import Publishers, RecentIds
 
 START: Position = -1  # before all events
 _delivery = msgspec.json.Decoder(Delivery)
@@ -38,8 +38,9 @@ class Topic:
         self.interest = Interest()
         self.outboxes: dict[int, Outbox] = {}  # by handle
         self.by_id: dict[str, Outbox] = {}
-        self.publishers = Publishers(options.publishers_max, options.recent_ids_max)
-        self.matched_ids = Publishers(0, options.recent_ids_max)  # of events that came back from the pipeline
+        self.publishers = Publishers(options.publishers_max)
+        self.published_ids = RecentIds(options.recent_ids_max)
+        self.matched_ids = RecentIds(options.recent_ids_max)  # of events that came back from the pipeline
         self.matched: Position = START  # all events up to here have been matched
         self.stored: Position = START  # the last of them that is in the log
         self.event_count = 0
