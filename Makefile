@@ -18,7 +18,7 @@ demo: java $(STAMP) ## watch the pipeline on local Spark while subscriptions cha
 	@$(BIN)/fieldfare demo
 
 test: java $(STAMP) lint ## check style, types, layers, and run every test
-	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 lint: $(STAMP) ## check style, types and layers only
 	@$(BIN)/ruff check --quiet
