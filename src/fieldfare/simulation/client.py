@@ -10,7 +10,10 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from fieldfare.client import wire
+from fieldfare.client.events import Event
 from fieldfare.client.outputs import Completed, Delivered, Failed, Noticed, Output, Reconnect, SessionOptions, Transmit
 from fieldfare.client.session import ClientSession
 from fieldfare.messages import (
@@ -31,7 +34,8 @@ from fieldfare.simulation.streams import Stream
 RECONNECT_SECONDS = 0.1  # doubled with each failure
 RECONNECT_SECONDS_MAX = 5.0
 
-OnEvent = Callable[[Delivery], None]
+OnEvent = Callable[[Event[dict[str, Any]]], None]
+_attributes = msgspec.json.Decoder(dict[str, Any])
 
 
 class SimulatedClient:
@@ -216,7 +220,7 @@ class SimulatedClient:
         for delivery in delivered.events:
             if isinstance(reception, Reception) and reception in self._receptions and self._session is not None:
                 reception.events.append(delivery)
-                self._receptions[reception](delivery)
+                self._receptions[reception](_event(reception, delivery))
                 self._take(reception, delivery)
 
     def _take(self, reception: Reception, delivery: Delivery) -> None:
@@ -246,3 +250,11 @@ class SimulatedClient:
             case Reception() as reception:
                 reception.error, reception.ended_at = output.error, self._now
                 self._receptions.pop(reception, None)
+
+
+def _event(reception: Reception, delivery: Delivery) -> Event[dict[str, Any]]:
+    """What an application gets, as from the real client."""
+    request = reception.request
+    if isinstance(request, Attach):
+        return Event(delivery, "", request.subscription, _attributes)
+    return Event(delivery, request.topic, request.name or "", _attributes)
