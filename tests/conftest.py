@@ -26,6 +26,7 @@ _LONG = (
     "test_cluster",
     "test_local",
     "test_spark",
+    "test_pipeline",
     "test_demo",
     "test_edge",
     "test_service",
