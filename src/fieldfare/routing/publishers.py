@@ -10,19 +10,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from fieldfare.errors import FieldfareError
+from fieldfare.routing.refusal import Refusal
 
 _Id: TypeAlias = tuple[str | None, str]  # an id is its publisher's own
-
-
-class SequenceGapError(FieldfareError):
-    """A publisher skipped numbers: what is missing has not been accepted, and would be lost or come out of order."""
-
-    def __init__(self, publisher: str, expected: int, got: int) -> None:
-        super().__init__(
-            f"publisher {publisher!r} sent number {got}, but {expected} is next: send what is missing first"
-        )
-        self.expected = expected
 
 
 class Publishers:
@@ -42,7 +32,10 @@ class Publishers:
         """How many of the events numbered from `sequence` on came before."""
         last = self._last.get(publisher, -1)  # who is not known begins at 0, or what it sent before would be lost
         if sequence > last + 1:
-            raise SequenceGapError(publisher, last + 1, sequence)
+            reason = (
+                f"publisher {publisher!r} sent number {sequence}, but {last + 1} is next: send what is missing first"
+            )
+            raise Refusal("sequence", reason, last + 1)
         return min(count, last + 1 - sequence)
 
     def remember(self, publisher: str, last: int) -> None:

@@ -34,7 +34,6 @@ from fieldfare.messages import (
 from fieldfare.model import INT64_MAX, INT64_MIN
 from fieldfare.qos import broken
 from fieldfare.routing.continuing import Else
-from fieldfare.routing.publishers import SequenceGapError
 from fieldfare.routing.refusal import Refusal, require
 from fieldfare.routing.topic import Topic, entries_of
 
@@ -53,13 +52,22 @@ class _Publication:
     frame: Publish
     rows: list[dict[str, Any]]
     record: EventsStored
-    ids: list[str]  # those that the publisher gave
+    events: list[Raw]
+    names: list[str]
+    ids: list[str]  # the names, where the publisher gave them
     sequence: int | None  # of the first event
     is_ready: bool = False  # to be matched, when those before it are
 
     @property
     def size(self) -> int:
         return sum(map(len, self.record.deliveries))
+
+    @property
+    def last_numbers(self) -> dict[str, int]:
+        """The last number of its publisher, if it numbers its events."""
+        if self.sequence is None or self.frame.publisher is None:
+            return {}
+        return {self.frame.publisher: self.sequence + len(self.rows) - 1}
 
 
 class Publishing:
@@ -117,9 +125,10 @@ class Publishing:
             names = ids or [f"{self._edge.name}.{number}" for number in range(position, position + len(keep))]
         else:  # so that a repetition is known by its name as well
             names = ids or [f"{frame.publisher}:{number}" for number in range(sequence, sequence + len(keep))]
+        events = [frame.events[number] for number in keep]
         deliveries = [
-            _encode(Delivery(place, name, now, frame.events[number], frame.publisher))
-            for place, name, number in zip(range(position, position + len(keep)), names, keep, strict=True)
+            _encode(Delivery(place, name, now, event, frame.publisher))
+            for place, name, event in zip(range(position, position + len(keep)), names, events, strict=True)
         ]
         lifespan = min(frame.qos.lifespan_seconds or topic.offered.lifespan_seconds, topic.offered.lifespan_seconds)
         record = EventsStored(
@@ -133,7 +142,7 @@ class Publishing:
             sequence,
             has_ids=bool(ids),
         )
-        return _Publication(topic, connection, frame, rows, record, ids, sequence)
+        return _Publication(topic, connection, frame, rows, record, events, names, ids, sequence)
 
     def _repeated(self, connection: str, frame: Publish, now: float) -> None:
         """All of it came before: it is accepted when the earlier one is, which may be under way."""
@@ -145,16 +154,16 @@ class Publishing:
         )
 
     def _remember(self, publication: _Publication) -> None:
-        publisher, topic = publication.frame.publisher, publication.topic
-        if publication.sequence is not None and publisher is not None:
-            topic.publishers.remember(publisher, publication.sequence + len(publication.rows) - 1)
-        topic.published_ids.remember(publisher, publication.ids)
+        topic = publication.topic
+        for publisher, last in publication.last_numbers.items():
+            topic.publishers.remember(publisher, last)
+        topic.published_ids.remember(publication.frame.publisher, publication.ids)
 
     def _confirm(self, publication: _Publication) -> None:
-        publisher, topic = publication.frame.publisher, publication.topic
-        if publication.sequence is not None and publisher is not None:
-            topic.publishers.confirm(publisher, publication.sequence + len(publication.rows) - 1)
-        topic.published_ids.confirm(publisher, publication.ids)
+        topic = publication.topic
+        for publisher, last in publication.last_numbers.items():
+            topic.publishers.confirm(publisher, last)
+        topic.published_ids.confirm(publication.frame.publisher, publication.ids)
 
     def _taking_back(self, publication: _Publication) -> Else:
         def take_back(reason: str) -> None:
@@ -203,13 +212,12 @@ class Publishing:
     def _hand(self, publication: _Publication) -> None:
         """Give the events to the pipeline; it tells later who wants them."""
         topic, frame, record = publication.topic, publication.frame, publication.record
-        events = [msgspec.json.decode(delivery, type=Delivery) for delivery in record.deliveries]
 
         def handed(_: float) -> None:
             topic.handed_count -= 1
             self._unstored_bytes -= publication.size
             self._confirm(publication)
-            topic.event_count += len(events)
+            topic.event_count += len(publication.events)
             self._note(publication)
             self._hand_next(publication)
 
@@ -224,8 +232,8 @@ class Publishing:
                 topic.name,
                 record.at,
                 frame.publisher,
-                [event.id for event in events],
-                [event.event for event in events],
+                publication.names,
+                publication.events,
             ),
             handed,
             failed,
@@ -233,14 +241,12 @@ class Publishing:
 
     def _note(self, publication: _Publication) -> None:
         """Accept what the pipeline has, once it is noted by which a repetition is known: no record holds the events."""
-        topic, frame, sequence = publication.topic, publication.frame, publication.sequence
-        sequences = {}
-        if sequence is not None and frame.publisher is not None:
-            sequences[frame.publisher] = sequence + len(publication.rows) - 1
-        if not sequences and not publication.ids:
+        frame, numbers = publication.frame, publication.last_numbers
+        if not numbers and not publication.ids:
             self._accept(publication)
             return
-        record = PublishersMoved(*topic.key, sequences, [(frame.publisher, name) for name in publication.ids])
+        ids = [(frame.publisher, name) for name in publication.ids]
+        record = PublishersMoved(*publication.topic.key, numbers, ids)
         refusing = self._edge.refusing(publication.connection, frame.ref)
         self._edge.append(record, lambda _: self._accept(publication), refusing)
 
@@ -336,10 +342,7 @@ def _unrepeated(topic: Topic, frame: Publish) -> Sequence[int]:
     """The numbers of the events that did not come before."""
     count = len(frame.events)
     if frame.sequence is not None and frame.publisher is not None:
-        try:
-            return range(topic.publishers.repeated(frame.publisher, frame.sequence, count), count)
-        except SequenceGapError as error:
-            raise Refusal("sequence", str(error), error.expected) from error
+        return range(topic.publishers.repeated(frame.publisher, frame.sequence, count), count)
     if frame.ids is not None:
         repeated = topic.published_ids.repeated(frame.publisher, frame.ids)
         return [number for number in range(count) if not repeated[number]]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from fieldfare.errors import FieldfareError
 from fieldfare.messages import Identity, RefusalCode, Right
 
 
-class Refusal(FieldfareError):  # noqa: N818 - it is an answer, not an error of the broker
+class Refusal(Exception):  # noqa: N818 - it is an answer, not an error of the broker
     """Ends the work on a request, and becomes the answer Refused."""
 
     def __init__(self, code: RefusalCode, reason: str, expected: int | None = None) -> None:

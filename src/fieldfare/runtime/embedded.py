@@ -25,6 +25,7 @@ from fieldfare.errors import NotConnectedError
 from fieldfare.messages import ClientFrame, EdgeFrame, Identity
 from fieldfare.qos import Requested
 from fieldfare.routing.edge import Edge
+from fieldfare.routing.interest import warm_up
 from fieldfare.runtime.host import Connection, Host
 from fieldfare.store.journal import Journal
 
@@ -95,6 +96,7 @@ class Embedded(Client):
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
+        warm_up()
         self._journal = Journal(self._folder)
         self._host = Host(Edge("embedded", random.Random()), self._journal)  # noqa: S311 - names, not secrets
         await self._host.start()
