@@ -6,7 +6,6 @@ read at once unless `holds_reading`; webhooks and the pipeline answer only when 
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -15,20 +14,23 @@ from msgspec.json import Decoder
 from tests.routing.frames import number_of, publication
 from tests.routing.memory_log import MemoryLog
 
+from fieldfare.kernel import Kernel
 from fieldfare.messages import (
     Ack,
     Append,
     Attach,
-    Call,
-    Called,
+    BatchStored,
+    CallWebhook,
+    CheckWebhook,
     ClientFrame,
     Closed,
+    CompileConditions,
+    ConditionsCompiled,
     DeclareTopic,
     Deliver,
     Delivery,
     Detach,
     EdgeFrame,
-    Effect,
     Fetch,
     Fetched,
     HandedOver,
@@ -44,14 +46,16 @@ from fieldfare.messages import (
     Received,
     Record,
     Send,
-    SetTimer,
     Started,
     Stored,
     Subscribe,
-    TimerDue,
     Unsubscribe,
+    UsePipeline,
+    WebhookCalled,
+    WebhookChecked,
 )
 from fieldfare.routing.edge import Edge
+from fieldfare.routing.interest import compile_conditions
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.store.journal import Piece
 
@@ -66,23 +70,27 @@ class Log(Protocol):
     """What the harness needs of a log; a Journal is one."""
 
     def append(self, records: Sequence[Record], *, sync: bool) -> None: ...
-    def read(self, tenant: str, topic: str, after: Position) -> Piece: ...
+    def read(self, stream: str, after: Position) -> Piece: ...
     def checkpoint(self, records: Sequence[Record]) -> None: ...
 
 
 class Harness:
-    """An edge, and all that a host does for it. Without a log of its own it gets one in memory."""
+    """An edge on the kernel, and all that a host does for it. Without a log of its own it gets one in memory."""
 
     def __init__(self, options: EdgeOptions | None = None, log: Log | None = None) -> None:
         self.options = options or EdgeOptions()
         self.memory = MemoryLog()
         self.log: Log = log or self.memory
         self.now = 1_000_000.0
-        self.holds_storage = self.holds_reading = False
+        self.holds_storage = self.holds_reading = self.holds_checks = self.holds_compiling = False
         self.unstored: list[Append] = []
         self.fetches: list[Fetch] = []
-        self.calls: list[Call] = []
+        self.calls: list[CallWebhook] = []
+        self.checks: list[CheckWebhook] = []
+        self.compiling: list[CompileConditions] = []
         self.handed: list[HandEvents | HandSubscription] = []
+        self.batches: list[BatchStored] = []
+        self.pipeline_topics: list[UsePipeline] = []
         self.clients: dict[str, Client] = {}
         self._lives = self._opened = 0
         self.start(())
@@ -91,14 +99,41 @@ class Harness:
         """A new edge that knows what the log holds; all that was under way for the last one is gone."""
         self._lives += 1
         self.edge = Edge("edge", random.Random(self._lives), self.options)
-        self.timers: dict[str, float] = {}
-        for under_way in (self.unstored, self.fetches, self.calls, self.handed):
-            under_way.clear()
+        self.kernel = Kernel(self.edge)
+        under_way: tuple[list[Any], ...] = (self.unstored, self.fetches, self.calls, self.checks, self.compiling)
+        for waiting in (*under_way, self.handed, self.batches, self.pipeline_topics):
+            waiting.clear()
+        self._provide()
         self.clients.clear()
         self.fetch_count = 0
         for record in records:
             self.edge.recover(record)
         self.tell(Started())
+
+    def _provide(self) -> None:
+        kernel = self.kernel
+        kernel.provide(Send, self._send)
+        kernel.provide(Append, self.unstored.append)
+        kernel.provide(Fetch, self._fetch)
+        kernel.provide(CallWebhook, self._call)
+        kernel.provide(CheckWebhook, self.checks.append)
+        kernel.provide(CompileConditions, self.compiling.append)
+        kernel.provide(UsePipeline, self.pipeline_topics.append)
+        kernel.provide(HandEvents, self.handed.append)
+        kernel.provide(HandSubscription, self.handed.append)
+        kernel.provide(BatchStored, self.batches.append)
+
+    def _send(self, effect: Send) -> None:
+        if effect.link in self.clients:
+            self.clients[effect.link].frames.append(effect.frame)
+
+    def _fetch(self, effect: Fetch) -> None:
+        assert effect.reader not in {fetch.reader for fetch in self.fetches}, "one piece at a time"
+        self.fetches.append(effect)
+
+    def _call(self, effect: CallWebhook) -> None:
+        assert effect.handle not in {call.handle for call in self.calls}, "one call at a time"
+        self.calls.append(effect)
 
     def crash(self) -> None:
         """Come back with what is stored."""
@@ -107,55 +142,49 @@ class Harness:
     def checkpoint(self) -> None:
         self.log.checkpoint(self.edge.checkpoint())
 
-    def tell(self, message: Input) -> None:
-        """One round: a message, and all that can be done about it now."""
-        self._step(message)
+    def tell(self, *messages: Input) -> None:
+        """One round: messages, and all that can be done about them now."""
+        for message in messages:
+            self.kernel.tell(message)
         self.settle()
-
-    def _step(self, message: Input) -> None:
-        for effect in self.edge.handle(message, self.now):
-            self._perform(effect)
-
-    def _perform(self, effect: Effect) -> None:
-        match effect:
-            case Send():
-                if effect.connection in self.clients:
-                    self.clients[effect.connection].frames.append(effect.frame)
-            case Append():
-                self.unstored.append(effect)
-            case Fetch():
-                assert effect.reader not in {fetch.reader for fetch in self.fetches}, "one piece at a time"
-                self.fetches.append(effect)
-            case SetTimer():
-                self.timers[effect.key] = effect.at
-            case Call():
-                assert effect.handle not in {call.handle for call in self.calls}, "one call at a time"
-                self.calls.append(effect)
-            case HandEvents() | HandSubscription():
-                self.handed.append(effect)
-            case _:
-                raise AssertionError(effect)
 
     def settle(self) -> None:
         """Timers that are due, storing and reading, until nothing is left to do."""
         while True:
-            if due := [key for key, at in self.timers.items() if at <= self.now]:
-                del self.timers[due[0]]
-                self._step(TimerDue(due[0]))
+            self.kernel.run_round(self.now)
+            if self.checks and not self.holds_checks:
+                self.kernel.tell(WebhookChecked(self.checks.pop(0).number))
+            elif self.compiling and not self.holds_compiling:
+                self._compile()
             elif self.unstored and not self.holds_storage:
                 self._store(len(self.unstored))
             elif self.fetches and not self.holds_reading:
-                self._read()
+                self.kernel.tell(self._fetched())
             else:
                 return
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass, timer by timer."""
         end = self.now + seconds
-        while (at := min(self.timers.values(), default=math.inf)) <= end:
+        while (at := self.kernel.next_timer_at) is not None and at <= end:
             self.now = max(self.now, at)
             self.settle()
         self.now = end
+
+    # Checks and compiling
+
+    def answer_check(self, failure: str | None = None, *, is_busy: bool = False) -> None:
+        """The webhook that was to be checked first may be called, or may not."""
+        self.tell(WebhookChecked(self.checks.pop(0).number, failure, is_busy))
+
+    def compile(self) -> None:
+        """Compile the conditions that were asked for first."""
+        self._compile()
+        self.settle()
+
+    def _compile(self) -> None:
+        effect = self.compiling.pop(0)
+        self.kernel.tell(ConditionsCompiled(effect.number, compile_conditions(effect.handles, effect.conditions)))
 
     # The log
 
@@ -167,44 +196,43 @@ class Harness:
     def _store(self, count: int) -> None:
         group = [self.unstored.pop(0) for _ in range(count)]
         self.log.append([append.record for append in group], sync=True)
-        self._step(Stored(group[-1].number))
+        self.kernel.tell_first(Stored(group[-1].number))
 
     def store_unheard(self) -> Callable[[], None]:
         """Store what waits; the edge hears of it only when what is returned is called."""
-        group, self.unstored = self.unstored, []
+        group = self.unstored.copy()
+        self.unstored.clear()
         self.log.append([append.record for append in group], sync=True)
         return lambda: self.tell(Stored(group[-1].number))
 
     def fail_to_store(self, reason: str = "the disk is full") -> None:
         """Nothing that waits is stored."""
-        group, self.unstored = self.unstored, []
+        group = self.unstored.copy()
+        self.unstored.clear()
         self.tell(NotStored(group[-1].number, reason))
 
     def read(self) -> None:
         """Answer the first that asked for a piece of the log."""
-        self._read()
-        self.settle()
+        self.tell(self._fetched())
 
     def read_unheard(self) -> Callable[[], None]:
         """Read a piece; the edge hears of it only when what is returned is called."""
         fetched = self._fetched()
         return lambda: self.tell(fetched)
 
-    def _read(self) -> None:
-        self._step(self._fetched())
-
     def _fetched(self) -> Fetched:
         self.fetch_count += 1
         assert self.fetch_count < FETCHES_MAX, "the log is read in circles"
         fetch = self.fetches.pop(0)
-        return Fetched(fetch.reader, *self.log.read(fetch.tenant, fetch.topic, fetch.after))
+        piece = self.log.read(fetch.stream, fetch.after)
+        return Fetched(fetch.reader, piece.records, piece.position, piece.lost_before)
 
     # Webhooks and the pipeline
 
-    def answer_call(self, failure: str | None = None, **details: Any) -> Call:
+    def answer_call(self, failure: str | None = None, **details: Any) -> CallWebhook:
         """The endpoint that was called first takes the events, or fails."""
         call = self.calls.pop(0)
-        self.tell(Called(call.handle, call.position, failure, **details))
+        self.tell(WebhookCalled(call.handle, call.tenant, call.subscription, call.position, failure, **details))
         return call
 
     def take_over(self, failure: str | None = None) -> HandEvents | HandSubscription:
@@ -224,9 +252,7 @@ class Harness:
 
     def together(self, *frames: tuple[Client, ClientFrame]) -> None:
         """Several frames in one round."""
-        for client, frame in frames:
-            self._step(Received(client.id, frame))
-        self.settle()
+        self.tell(*(Received(client.id, frame) for client, frame in frames))
 
 
 class Client:

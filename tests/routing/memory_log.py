@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fieldfare.messages import EventsStored, Position, Record
+from fieldfare.messages import EventsStored, Position, Record, stream_of
 from fieldfare.store.journal import Piece
 
 
@@ -16,7 +16,7 @@ class MemoryLog:
         self.since: list[Record] = []
         self.all: list[Record] = []
         self._piece_records = piece_records
-        self._lost: dict[tuple[str, str], Position] = {}
+        self._lost: dict[str, Position] = {}
 
     def append(self, records: Sequence[Record], *, sync: bool) -> None:  # noqa: ARG002 - as a journal's
         self.since += records
@@ -32,14 +32,14 @@ class MemoryLog:
         """Remove the events of records up to a position, though they are alive."""
         for record in self._events():
             if _last(record) <= last:
-                self._lost[record.tenant, record.topic] = _last(record)
+                self._lost[stream_of(record.tenant, record.topic)] = _last(record)
                 self.all.remove(record)
 
-    def read(self, tenant: str, topic: str, after: Position) -> Piece:
-        lost = self._lost.get((tenant, topic), -1)
+    def read(self, stream: str, after: Position) -> Piece:
+        lost = self._lost.get(stream, -1)
         lost_before = lost if lost > after else -1
         events = self._events()
-        wanted = [r for r in events if (r.tenant, r.topic) == (tenant, topic) and _last(r) > after]
+        wanted = [r for r in events if stream_of(r.tenant, r.topic) == stream and _last(r) > after]
         if len(wanted) > self._piece_records:
             records = wanted[: self._piece_records]
             return Piece(records, _last(records[-1]), is_end=False, lost_before=lost_before)

@@ -9,7 +9,7 @@ from msgspec.json import decode
 from tests.routing.frames import events, items, refused, subscribed, unsubscribed
 from tests.routing.harness import Client, Harness
 
-from fieldfare.messages import Call, Called, Delivery
+from fieldfare.messages import CallWebhook, Delivery, WebhookCalled
 from fieldfare.routing.options import EdgeOptions
 
 URL = "https://example.com/hook"
@@ -35,7 +35,7 @@ def client(harness: Harness) -> Client:
     return client
 
 
-def numbers(call: Call) -> list[int]:
+def numbers(call: CallWebhook) -> list[int]:
     return [json.loads(bytes(decode(event, type=Delivery).event))["n"] for event in call.events]
 
 
@@ -203,7 +203,7 @@ def test_an_answer_to_a_call_of_the_past_changes_nothing(harness: Harness, clien
     client.publish("news", *events(1))
     past = harness.answer_call()
     client.publish("news", *events(2))
-    harness.tell(Called(past.handle, past.position))
+    harness.tell(WebhookCalled(past.handle, past.tenant, past.subscription, past.position))
     harness.pass_time(1)
     harness.crash()
     assert numbers(harness.calls[0]) == [2]

@@ -1,67 +1,125 @@
-"""What a node asks of its host."""
+"""What a node asks of its host.
+
+The first group is for every node: links, datagrams, timers, and a log where the node keeps one. The others are
+services that only some nodes ask for; a host performs those for which it was given a capability.
+"""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from fieldfare.messages.frames import EdgeFrame, Position
-from fieldfare.messages.records import Record
+from fieldfare.messages.frames import Position
 
 
-class Send(msgspec.Struct, frozen=True, gc=False):
-    """Send a frame. To a connection that is gone, nothing happens."""
-
-    connection: str
-    frame: EdgeFrame
+class Effect(msgspec.Struct, frozen=True, gc=False):
+    """Something that a host is to do."""
 
 
-class Close(msgspec.Struct, frozen=True, gc=False):
-    """Close a connection."""
+# For every node
 
-    connection: str
+
+class Send(Effect, frozen=True):
+    """Send a frame over a link; the link's wire protocol makes bytes of it. Over a link that is gone, nothing goes."""
+
+    link: str
+    frame: Any
+
+
+class Close(Effect, frozen=True):
+    """Close a link; answered by Closed."""
+
+    link: str
     reason: str
 
 
-class Append(msgspec.Struct, frozen=True, gc=False):
-    """Append a record to the log; answered by Stored or NotStored. Numbers grow by one."""
+class Dial(Effect, frozen=True):
+    """Open a link to another node, under a name that the node chooses; answered by Opened or Unreachable."""
 
-    number: int
-    record: Record
-    is_durable: bool = True  # False: it is enough that it is written; a crash of the machine may take it
-
-
-class Fetch(msgspec.Struct, frozen=True, gc=False):
-    """Read the log after a position; answered by Fetched. A reader asks for one piece at a time."""
-
-    reader: str
-    tenant: str
-    topic: str
-    after: Position
+    link: str
+    address: str
 
 
-class SetTimer(msgspec.Struct, frozen=True, gc=False):
+class SendDatagram(Effect, frozen=True):
+    """Send a message that may be lost, doubled or overtaken. Nothing tells whether it arrives."""
+
+    address: str
+    message: Any
+
+
+class SetTimer(Effect, frozen=True):
     """Tell me at this time, once. The same key again moves the timer."""
 
-    key: str
+    key: Hashable
     at: float
 
 
-class Call(msgspec.Struct, frozen=True, gc=False):
-    """Call a webhook; answered by Called."""
+class Append(Effect, frozen=True):
+    """Append a record to the log; answered by Stored or NotStored. Numbers grow by one."""
+
+    number: int
+    record: Any
+    is_durable: bool = True  # False: it is enough that it is written; a crash of the machine may take it
+
+
+class Fetch(Effect, frozen=True):
+    """Read a stream of the log after a position; answered by Fetched. A reader asks for one piece at a time."""
+
+    reader: Hashable
+    stream: str
+    after: Position
+
+
+# Conditions
+
+
+class CompileConditions(Effect, frozen=True):
+    """Compile conditions, beside other work if that takes long; answered by ConditionsCompiled."""
+
+    number: int
+    handles: Sequence[int]
+    conditions: Sequence[str]
+
+
+# Webhooks
+
+
+class CheckWebhook(Effect, frozen=True):
+    """Find out whether a webhook's address may be called; answered by WebhookChecked."""
+
+    number: int
+    url: str
+
+
+class CallWebhook(Effect, frozen=True):
+    """Call a webhook; answered by WebhookCalled."""
 
     handle: int
+    tenant: str
     subscription: str
     url: str
     topic: str
-    position: Position
+    position: Position  # of the last event
     events: list[Raw]  # each a Delivery
 
 
-class HandEvents(msgspec.Struct, frozen=True, gc=False):
-    """Append events to the log that the pipeline reads; answered by HandedOver."""
+# The Spark pipeline
+
+
+class UsePipeline(Effect, frozen=True):
+    """At the start of a node: a topic that Spark matches, the last of its batches in the log, and who subscribes."""
+
+    tenant: str
+    topic: str
+    batch: int  # -1: none
+    conditions: dict[str, str]  # by the ids of the subscriptions
+
+
+class HandEvents(Effect, frozen=True):
+    """Append events to the files that the pipeline reads; answered by HandedOver."""
 
     number: int
     tenant: str
@@ -72,7 +130,7 @@ class HandEvents(msgspec.Struct, frozen=True, gc=False):
     events: list[Raw]
 
 
-class HandSubscription(msgspec.Struct, frozen=True, gc=False):
+class HandSubscription(Effect, frozen=True):
     """Add a subscription to the pipeline's store, or with no condition remove it; answered by HandedOver."""
 
     number: int
@@ -82,4 +140,9 @@ class HandSubscription(msgspec.Struct, frozen=True, gc=False):
     condition: str | None
 
 
-Effect: TypeAlias = Send | Close | Append | Fetch | SetTimer | Call | HandEvents | HandSubscription
+class BatchStored(Effect, frozen=True):
+    """A batch of the pipeline is in the log: it need not be given again. Not answered."""
+
+    tenant: str
+    topic: str
+    batch: int

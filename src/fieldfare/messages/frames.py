@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Raw
 
-from fieldfare.qos import Offered, Published, Requested
+from fieldfare.qos import Matching, Offered, Published, Requested
 
 PROTOCOL = "fieldfare.v1"  # the WebSocket subprotocol; a change that old clients cannot read gets a new name
 FRAME_BYTES_MAX = 4 * 1024 * 1024
@@ -22,22 +22,6 @@ Ref: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # a client's number f
 Name: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$(?!\n)")]
 Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]  # an id that others made
 Window: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
-
-Right: TypeAlias = Literal["publish", "subscribe", "manage"]
-
-
-class Identity(msgspec.Struct, frozen=True, gc=False):
-    """Who is at the other end of a connection: a tenant, and the topics for each right, where `*` stands for all."""
-
-    tenant: str
-    rights: dict[Right, tuple[str, ...]]
-
-    def may(self, right: Right, topic: str) -> bool:
-        """Whether this right is given for this topic."""
-        return any(
-            given in ("*", topic) or (given.endswith("*") and topic.startswith(given[:-1]))
-            for given in self.rights.get(right, ())
-        )
 
 
 class _Frame(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True, tag_field="type"):
@@ -118,7 +102,7 @@ class DeclareTopic(_Frame, frozen=True, tag="declare_topic"):
     ref: Ref
     topic: Name
     offered: Offered = Offered()
-    matching: Literal["edge", "spark"] = "edge"
+    matching: Matching = "edge"
 
 
 class List(_Frame, frozen=True, tag="list"):
@@ -171,11 +155,14 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     publisher: str | None = None
 
 
+NoticeKind: TypeAlias = Literal["gap", "deadline", "detached"]
+
+
 class Notice(_Frame, frozen=True, tag="notice"):
     """Something that a subscriber has to know."""
 
     subscription: str
-    kind: Literal["gap", "deadline", "detached"]
+    kind: NoticeKind
     detail: str
     position: Position | None = None  # of a gap: events up to here were dropped
 

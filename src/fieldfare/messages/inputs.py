@@ -2,89 +2,127 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Hashable
+from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from fieldfare.messages.frames import ClientFrame, Identity, Position
-from fieldfare.messages.records import EventsStored
+from fieldfare.messages.frames import Position
+from fieldfare.messages.identities import LinkIdentity
 
 
-class Started(msgspec.Struct, frozen=True, gc=False):
-    """All of the log has been recovered: begin."""
+class Input(msgspec.Struct, frozen=True, gc=False):
+    """Something that happened."""
 
 
-class Opened(msgspec.Struct, frozen=True, gc=False):
-    """A client has connected, and proved who it is."""
-
-    connection: str
-    identity: Identity
+# For every node
 
 
-class Received(msgspec.Struct, frozen=True, gc=False):
-    """A frame came over a connection."""
-
-    connection: str
-    frame: ClientFrame
+class Started(Input, frozen=True):
+    """What the log holds, if there is one, has been recovered: begin."""
 
 
-class Closed(msgspec.Struct, frozen=True, gc=False):
-    """A connection is gone."""
+class Opened(Input, frozen=True):
+    """A link is open: somebody dialled this node, or this node dialled. Both ends have proved who they are."""
 
-    connection: str
+    link: str
+    identity: LinkIdentity  # of the other end
 
 
-class Stored(msgspec.Struct, frozen=True, gc=False):
+class Unreachable(Input, frozen=True):
+    """A link that was to be dialled could not be opened."""
+
+    link: str
+    reason: str
+
+
+class Received(Input, frozen=True):
+    """A frame came over a link."""
+
+    link: str
+    frame: Any
+
+
+class Closed(Input, frozen=True):
+    """A link is gone."""
+
+    link: str
+
+
+class DatagramReceived(Input, frozen=True):
+    """A datagram came."""
+
+    address: str  # of its sender
+    message: Any
+
+
+class TimerDue(Input, frozen=True):
+    """The time of a timer has come."""
+
+    key: Hashable
+
+
+class Stored(Input, frozen=True):
     """All records up to this number are in the log, and durable where they had to be."""
 
     number: int
 
 
-class NotStored(msgspec.Struct, frozen=True, gc=False):
+class NotStored(Input, frozen=True):
     """None of the records that are not confirmed, up to this number, is in the log, and none will be."""
 
     number: int
     reason: str
 
 
-class Fetched(msgspec.Struct, frozen=True, gc=False):
-    """Records of the log that were asked for, in order, and whether there are more after them."""
+class Fetched(Input, frozen=True):
+    """Records of a stream that were asked for, in order."""
 
-    reader: str
-    records: list[EventsStored]
+    reader: Hashable
+    records: list[Any]
     position: Position  # all events up to this one have been read
-    is_end: bool
     lost_before: Position = -1  # events up to here are no longer in the log
 
 
-class TimerDue(msgspec.Struct, frozen=True, gc=False):
-    """The time of a timer has come."""
-
-    key: str
+# Conditions
 
 
-class Called(msgspec.Struct, frozen=True, gc=False):
+class ConditionsCompiled(Input, frozen=True):
+    """Conditions that were to be compiled, those that are not sound among them."""
+
+    number: int
+    compiled: Any  # a routing.interest.CompiledConditions
+
+
+# Webhooks
+
+
+class WebhookChecked(Input, frozen=True):
+    """Whether a webhook may be called: without a failure it may."""
+
+    number: int
+    failure: str | None = None
+    is_busy: bool = False  # too many are being checked: it was not looked at
+
+
+class WebhookCalled(Input, frozen=True):
     """A webhook has been called. Without a failure it took the events."""
 
     handle: int
+    tenant: str
+    subscription: str
     position: Position  # of the last event
     failure: str | None = None
     is_permanent: bool = False  # it would fail again: do not retry
     retry_after_seconds: float | None = None  # as the endpoint asked
 
 
-class PipelineMatched(msgspec.Struct, frozen=True, gc=False):
-    """A batch that the Spark pipeline committed: events of a topic, and for each the subscriptions it satisfies."""
-
-    tenant: str
-    topic: str
-    batch: int
-    events: list[MatchedEvent]
+# The Spark pipeline
 
 
 class MatchedEvent(msgspec.Struct, frozen=True, array_like=True):
-    """An event, the pipeline's way."""
+    """An event that the pipeline matched."""
 
     id: str
     publisher: str | None
@@ -93,23 +131,17 @@ class MatchedEvent(msgspec.Struct, frozen=True, array_like=True):
     subscriptions: list[str]
 
 
-class HandedOver(msgspec.Struct, frozen=True, gc=False):
+class PipelineMatched(Input, frozen=True):
+    """A batch that the Spark pipeline committed: events of a topic, and for each the subscriptions it satisfies."""
+
+    tenant: str
+    topic: str
+    batch: int
+    events: list[MatchedEvent]
+
+
+class HandedOver(Input, frozen=True):
     """The pipeline's event log, or its store of subscriptions, has what it was given; or it has not, and why."""
 
     number: int
     failure: str | None = None
-
-
-Input: TypeAlias = (
-    Started
-    | Opened
-    | Received
-    | Closed
-    | Stored
-    | NotStored
-    | Fetched
-    | TimerDue
-    | Called
-    | PipelineMatched
-    | HandedOver
-)

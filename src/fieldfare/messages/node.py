@@ -1,26 +1,30 @@
-"""What a host can run."""
+"""What a host can run: any node, and nodes that keep a log."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from fieldfare.messages.effects import Effect
 from fieldfare.messages.inputs import Input
-from fieldfare.messages.records import Record
 
 
 class Node(Protocol):
-    """Anything that a host can run."""
+    """A state machine: no sockets, files, clocks or randomness of its own."""
 
     def handle(self, message: Input, now: float) -> Sequence[Effect]:
         """What to do about something that happened."""
         ...
 
-    def recover(self, record: Record) -> None:
+
+@runtime_checkable
+class LoggingNode(Node, Protocol):
+    """A node that keeps a log, and comes back from it."""
+
+    def recover(self, record: Any) -> None:
         """Take up a record of the checkpoint or the log, in order, before the first message."""
         ...
 
-    def checkpoint(self) -> Sequence[Record]:
+    def checkpoint(self) -> Sequence[Any]:
         """Records that stand for all that were stored so far, but for the events themselves."""
         ...

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from fieldfare.messages.frames import Position
-from fieldfare.qos import Offered, Requested
+from fieldfare.qos import Matching, Offered, Requested
 
 
 class _Record(msgspec.Struct, frozen=True, gc=False, array_like=True):
     pass
+
+
+def stream_of(tenant: str, topic: str) -> str:
+    """The name of a topic's stream in the log. A topic's name holds no slash, so no two topics share one."""
+    return f"{tenant}/{topic}"
 
 
 class EventsStored(_Record, frozen=True, tag="e"):
@@ -55,7 +60,7 @@ class TopicStored(_Record, frozen=True, tag="t"):
     tenant: str
     topic: str
     offered: Offered
-    matching: Literal["edge", "spark"]
+    matching: Matching
 
 
 class CursorsMoved(_Record, frozen=True, tag="c"):

@@ -1,4 +1,4 @@
-"""From matches to subscribers: offering events to outboxes, sending what their windows allow, calling webhooks.
+"""From matches to subscribers: offering events to takers, and sending what their windows allow.
 
 Whatever takes events (a WebSocket, a stream, a poll, a callback, a webhook) is the same here: it is attached to one
 subscription, it may have `window` events unacknowledged, and acknowledging lets more through.
@@ -6,36 +6,18 @@ subscription, it may have `window` events unacknowledged, and acknowledging lets
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from fieldfare.messages import (
-    Call,
-    Called,
-    DeadLetter,
-    Deliver,
-    Effect,
-    Fetched,
-    Notice,
-    Position,
-    Record,
-    Send,
-    SetTimer,
-)
+from fieldfare.messages import CursorsMoved, Deliver, Fetched, Notice, NoticeKind, Position, Send
+from fieldfare.routing.matches import Matches
 from fieldfare.routing.options import EdgeOptions
-from fieldfare.routing.outbox import Outbox
-from fieldfare.routing.topic import Matches, Topic
+from fieldfare.routing.ports import Emit, LogPort
+from fieldfare.routing.taker import Taker, TakerState
+from fieldfare.routing.topic import Topic, Topics
+from fieldfare.routing.webhooks import WebhookCalls
 
 _MANY = 1 << 62
-
-
-@dataclass(slots=True)
-class _Calling:
-    """A webhook's call that is under way, or that is to be tried again."""
-
-    call: Call
-    attempts: int = 1
 
 
 @dataclass(slots=True)
@@ -46,203 +28,169 @@ class Counts:
     delivered: int = 0
     acknowledged: int = 0
     dropped: int = 0
-    calls: int = 0
-    calls_failed: int = 0
-    dead_letters: int = 0
 
 
-@dataclass(slots=True)
 class Deliveries:
-    """The delivery of all subscriptions of an edge."""
+    """The delivery of all subscriptions of an edge. `tidy_soon` has `tidy` called in a while."""
 
-    options: EdgeOptions
-    rng: random.Random
-    emit: Callable[[Effect], None]
-    store: Callable[[Record], None]
-    counts: Counts = field(default_factory=Counts)
-    moved: dict[int, Outbox] = field(default_factory=dict)  # durable ones whose cursor is to be written
-    dead_letters: dict[tuple[str, str], list[DeadLetter]] = field(default_factory=dict)
-    _slow: dict[int, Outbox] = field(default_factory=dict)  # those with events waiting
-    _calling: dict[int, _Calling] = field(default_factory=dict)
+    def __init__(
+        self,
+        options: EdgeOptions,
+        topics: Topics,
+        emit: Emit,
+        log: LogPort,
+        webhooks: WebhookCalls,
+        tidy_soon: Callable[[float], None],
+    ) -> None:
+        self.counts = Counts()
+        self._options, self._topics, self._emit, self._log = options, topics, emit, log
+        self._webhooks, self._tidy_soon = webhooks, tidy_soon
+        self._unwritten: list[Taker] = []  # durable ones whose cursor has moved since it was written
+        self._slow: dict[int, Taker] = {}  # by handle, those with events waiting
+
+    # New events
 
     def offer(self, topic: Topic, matches: Matches, last: Position, now: float) -> None:
         """New events of a topic, up to a position, for those who want them."""
-        for outbox, entries in matches:
-            outbox.matched_count += len(entries)
-            outbox.last_matched_at = now
-            self.counts.matched += len(entries)
-            outbox.offer(entries)
-            self.pump(topic, outbox, now)
+        emit, matched = self._emit, 0
+        for taker, entries in matches:
+            count = len(entries)
+            matched += count
+            taker.matched_count += count
+            taker.last_matched_at = now
+            if taker.state is not TakerState.LIVE:
+                continue
+            if (
+                taker.link is not None
+                and not taker.waiting
+                and len(taker.in_flight) + count <= taker.window
+                and count == 1
+                and not taker.dropped_count
+            ):  # nearly always: nothing stands before it, so it can be sent at once
+                position, expires_at, delivery = entries[0]
+                if position > taker.seen and expires_at > now:
+                    taker.in_flight.append(position)
+                    self.counts.delivered += 1
+                    emit(Send(taker.link, Deliver(taker.subscription.id, [delivery])))
+                continue
+            taker.offer(entries)
+            self.pump(topic, taker, now)
+        self.counts.matched += matched
         topic.matched = max(topic.matched, last)
+        self._tidy_soon(now)
 
-    def pump(self, topic: Topic, outbox: Outbox, now: float) -> None:
+    def pump(self, topic: Topic, taker: Taker, now: float) -> None:
         """Send what may be sent, and read the log for more if there is room."""
-        if outbox.subscription.webhook is not None:
-            self._call(topic, outbox, now)
-        elif outbox.connection is not None:
-            while deliveries := outbox.take(now, _MANY, self.options.frame_bytes_max):
-                if outbox.dropped_count:
-                    self._tell_dropped(outbox)
+        if taker.subscription.webhook is not None:
+            self._webhooks.call(taker, now)
+        elif taker.link is not None:
+            while deliveries := taker.take(now, _MANY, self._options.frame_bytes_max):
+                if taker.dropped_count:
+                    self._tell_dropped(taker)
                 self.counts.delivered += len(deliveries)
-                self.emit(Send(outbox.connection, Deliver(outbox.subscription.id, deliveries)))
-        if outbox.waiting:
-            self.counts.dropped += outbox.trim(self.options.waiting_max)
-            self._slow[outbox.handle] = outbox
+                self._emit(Send(taker.link, Deliver(taker.subscription.id, deliveries)))
+        if taker.waiting:
+            self.counts.dropped += taker.trim(self._options.waiting_max)
+            self._slow[taker.handle] = taker
         elif self._slow:
-            self._slow.pop(outbox.handle, None)
-        is_roomy = len(outbox.waiting) <= self.options.waiting_max // 2
-        if outbox.behind_after is not None and outbox.is_attached and is_roomy:
-            for fetch in topic.read_for(outbox):
-                self.emit(fetch)
+            self._slow.pop(taker.handle, None)
+        if taker.state is TakerState.PAUSED and len(taker.waiting) <= self._options.waiting_max // 2:
+            topic.reader.join(taker)
 
-    def attach(
-        self, topic: Topic, outbox: Outbox, connection: str | None, window: int, after: Position | None, now: float
-    ) -> None:
-        """Deliver on a connection from now on; whoever had it before is told."""
-        if outbox.connection != connection:
-            self.tell_detached(outbox, "the subscription is delivered on another connection now")
-        topic.leave(outbox)
-        outbox.attach(connection, window, after, topic.matched)
+    # Who takes them
+
+    def attach(self, taker: Taker, link: str | None, window: int, after: Position | None, now: float) -> None:
+        """Deliver on a link, or to the webhook, from now on; whoever had it before is told."""
+        topic = self._topics.of(taker)
+        if taker.link != link:
+            self.tell_detached(taker, "the subscription is delivered on another connection now")
+        topic.reader.leave(taker)
+        taker.attach(link, window, after, topic.matched)
         if after is not None:
-            self._moved(outbox)
-        self.pump(topic, outbox, now)
+            self._moved(taker)
+        self.pump(topic, taker, now)
+        self._tidy_soon(now)
 
-    def tell_detached(self, outbox: Outbox, detail: str) -> None:
-        """Whoever is served by a subscription is no longer."""
-        self._notice(outbox, "detached", detail)
-
-    def detach(self, topic: Topic, outbox: Outbox) -> None:
+    def detach(self, taker: Taker) -> None:
         """Nobody takes events of a subscription any more."""
-        topic.leave(outbox)
-        outbox.detach(topic.matched)
-        self._moved(outbox)
-        self._slow.pop(outbox.handle, None)
+        topic = self._topics.of(taker)
+        topic.reader.leave(taker)
+        taker.detach(topic.matched)
+        self._moved(taker)
+        self._slow.pop(taker.handle, None)
 
-    def forget(self, outbox: Outbox) -> None:
+    def forget(self, taker: Taker) -> None:
         """A subscription has ended."""
-        for table in (self.moved, self._slow, self._calling):
-            table.pop(outbox.handle, None)
-        self.dead_letters.pop(outbox.key, None)
+        taker.end()
+        self._slow.pop(taker.handle, None)
+        self._webhooks.forget(taker.subscription.key)
 
-    def acknowledge(self, topic: Topic, outbox: Outbox, position: Position, now: float, *, is_final: bool) -> None:
+    def acknowledge(self, taker: Taker, position: Position, now: float, *, is_final: bool) -> None:
         """A subscriber has got all up to a position."""
-        before = len(outbox.in_flight)
-        outbox.acknowledge(position, topic.matched, is_final=is_final)
-        self.counts.acknowledged += before - len(outbox.in_flight)
-        self._moved(outbox)
-        self.pump(topic, outbox, now)
+        topic = self._topics.of(taker)
+        self.counts.acknowledged += taker.acknowledge(position, topic.matched, is_final=is_final)
+        self._moved(taker)
+        self.pump(topic, taker, now)
+        self._tidy_soon(now)
 
-    def _moved(self, outbox: Outbox) -> None:
-        if outbox.subscription.is_durable:
-            self.moved[outbox.handle] = outbox
+    def _moved(self, taker: Taker) -> None:
+        if taker.subscription.is_durable and not taker.is_cursor_unwritten:
+            taker.is_cursor_unwritten = True
+            self._unwritten.append(taker)
+
+    # Those that are behind
 
     def fetched(self, topic: Topic, piece: Fetched, now: float) -> None:
         """A piece of the log came, for those who are behind."""
         if piece.lost_before >= 0:
-            self._tell_lost(topic, piece.lost_before)
-        readers, fetches = topic.taken(piece, self.options.waiting_max)
-        for fetch in fetches:
-            self.emit(fetch)
-        for outbox in readers:
-            self.pump(topic, outbox, now)
+            detail = "older events are no longer in the log: its limit of size was reached"
+            for taker in topic.reader.skip_lost(piece.lost_before):
+                self._notice(taker, "gap", detail, piece.lost_before)
+        for taker in topic.reader.fetched(piece, topic.stored, self._options.waiting_max):
+            self.pump(topic, taker, now)
 
-    def _tell_lost(self, topic: Topic, lost_before: Position) -> None:
-        for outbox in topic.behind_before(lost_before):
-            self._notice(
-                outbox, "gap", "older events are no longer in the log: its limit of size was reached", lost_before
-            )
+    # Notices
 
-    def _notice(self, outbox: Outbox, kind: str, detail: str, position: Position | None = None) -> None:
-        if outbox.connection is not None:
-            self.emit(Send(outbox.connection, Notice(outbox.subscription.id, kind, detail, position)))  # type: ignore[arg-type]
+    def tell_detached(self, taker: Taker, detail: str) -> None:
+        """Whoever is served by a subscription is no longer."""
+        self._notice(taker, "detached", detail)
 
-    def _tell_dropped(self, outbox: Outbox) -> None:
+    def tell_late(self, taker: Taker, seconds: float) -> None:
+        """No event came for too long."""
+        self._notice(taker, "deadline", f"no event came for {seconds:g} s")
+
+    def _tell_dropped(self, taker: Taker) -> None:
         """Ahead of the events that it did not lose: who takes nothing is told nothing, and cannot be swamped."""
-        if outbox.subscription.qos.keep_last is None:
-            self._notice(outbox, "gap", f"{outbox.dropped_count} events were dropped: the subscriber is too slow")
-        outbox.dropped_count = 0
+        if taker.subscription.qos.keep_last is None:
+            self._notice(taker, "gap", f"{taker.dropped_count} events were dropped: the subscriber is too slow")
+        taker.dropped_count = 0
+
+    def _notice(self, taker: Taker, kind: NoticeKind, detail: str, position: Position | None = None) -> None:
+        if taker.link is not None:
+            self._emit(Send(taker.link, Notice(taker.subscription.id, kind, detail, position)))
+
+    # Now and then
 
     def tidy(self) -> None:
-        """Now and then: free the memory of the slowest if there is too little."""
-        sizes = {handle: sum(len(e.delivery) for e in outbox.waiting) for handle, outbox in self._slow.items()}
-        excess = sum(sizes.values()) - self.options.waiting_bytes_max
+        """Write the cursors that moved, and if too little memory is left, free that of the slowest."""
+        self._write_cursors()
+        sizes = {handle: sum(len(entry[2]) for entry in taker.waiting) for handle, taker in self._slow.items()}
+        excess = sum(sizes.values()) - self._options.waiting_bytes_max
         for handle in sorted(sizes, key=lambda handle: -sizes[handle]):
             if excess <= 0:
                 break
             excess -= sizes[handle]
-            self.counts.dropped += self._slow.pop(handle).fall_behind()
+            taker = self._slow.pop(handle)
+            self._topics.of(taker).reader.leave(taker)
+            self.counts.dropped += taker.free_waiting()
 
-    def check_deadline(self, outbox: Outbox, now: float) -> None:
-        """Tell the subscriber if no event came for too long, and look again in time."""
-        period = outbox.subscription.qos.deadline_seconds
-        if period is None:
-            return
-        due_at = outbox.last_matched_at + period
-        if due_at <= now:
-            self._notice(outbox, "deadline", f"no event came for {period:g} s")
-            due_at = now + period
-        self.emit(SetTimer(f"deadline:{outbox.handle}", due_at))
-
-    # Webhooks: one call at a time for each, so that events arrive in order.
-
-    def _call(self, topic: Topic, outbox: Outbox, now: float) -> None:
-        if outbox.handle in self._calling:
-            return
-        events = outbox.take(now, self.options.webhook_events_max, self.options.frame_bytes_max)
-        if not events:
-            return
-        subscription = outbox.subscription
-        assert subscription.webhook is not None  # noqa: S101 - or this would not be called
-        call = Call(outbox.handle, subscription.id, subscription.webhook, topic.name, outbox.in_flight[-1], events)
-        self._calling[outbox.handle] = _Calling(call)
-        self.counts.calls += 1
-        self.emit(call)
-
-    def called(self, topic: Topic, outbox: Outbox, result: Called, now: float) -> None:
-        """A webhook answered, or did not: go on, try again later, or give these events up."""
-        calling = self._calling.get(outbox.handle)
-        if calling is None or calling.call.position != result.position:
-            return
-        if result.failure is None:
-            self.counts.delivered += len(calling.call.events)
-            self._done(topic, outbox, calling, now)
-            return
-        self.counts.calls_failed += 1
-        if result.is_permanent or calling.attempts >= self.options.webhook_attempts_max:
-            self._bury(outbox, calling, result.failure, now)
-            self._done(topic, outbox, calling, now)
-            return
-        backoff = self.options.webhook_backoff_seconds * 2 ** (calling.attempts - 1)
-        wait = min(backoff, self.options.webhook_backoff_seconds_max) * self.rng.uniform(0.75, 1.25)
-        calling.attempts += 1
-        self.emit(SetTimer(f"webhook:{outbox.handle}", now + max(wait, result.retry_after_seconds or 0)))
-
-    def call_again(self, outbox: Outbox) -> None:
-        """The wait after a failed call is over."""
-        calling = self._calling.get(outbox.handle)
-        if calling is not None:
-            self.counts.calls += 1
-            self.emit(calling.call)
-
-    def _done(self, topic: Topic, outbox: Outbox, calling: _Calling, now: float) -> None:
-        del self._calling[outbox.handle]
-        self.acknowledge(topic, outbox, calling.call.position, now, is_final=True)
-
-    def _bury(self, outbox: Outbox, calling: _Calling, reason: str, now: float) -> None:
-        letter = DeadLetter(*outbox.key, now, reason, [bytes(event) for event in calling.call.events])
-        self.counts.dead_letters += len(letter.deliveries)
-        self.keep_letter(letter)
-        self.store(letter)
-
-    def keep_letter(self, letter: DeadLetter) -> None:
-        """Keep events that could not be delivered, and of many the latest. It is no harm to be told twice."""
-        letters = self.dead_letters.setdefault((letter.tenant, letter.subscription), [])
-        if letter not in letters:
-            letters.append(letter)
-        del letters[: -self.options.dead_letters_max]
-        while len(letters) > 1 and sum(map(_size_bytes, letters)) > self.options.dead_letter_bytes_max:
-            del letters[0]
-
-
-def _size_bytes(letter: DeadLetter) -> int:
-    return sum(map(len, letter.deliveries))
+    def _write_cursors(self) -> None:
+        moved: dict[str, dict[str, Position]] = {}
+        unwritten, self._unwritten = self._unwritten, []
+        for taker in unwritten:
+            taker.is_cursor_unwritten = False
+            if taker.state is not TakerState.ENDED:
+                taker.settle(self._topics.of(taker).matched)
+                moved.setdefault(taker.subscription.tenant, {})[taker.subscription.id] = taker.cursor
+        for tenant, positions in moved.items():
+            self._log.append_lazily(CursorsMoved(tenant, positions))

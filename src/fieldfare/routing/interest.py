@@ -7,7 +7,7 @@ of their own; removing only notes the handle until enough have gathered. So a ch
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,20 @@ from fieldfare.matching.index import Index
 _GONE_MIN = 1000  # handles to be removed from the index together
 
 
+class CompiledConditions(NamedTuple):
+    """Conditions as an index of their own, and by handle what is wrong with those that are not sound."""
+
+    segment: Index
+    errors: dict[int, ConditionError]
+
+
+def compile_conditions(handles: Sequence[int], conditions: Sequence[str]) -> CompiledConditions:
+    """Compile conditions; this may be done in a thread."""
+    compiled = compile_many(conditions)
+    errors = {handles[number]: error for number, error in compiled.errors}
+    return CompiledConditions(Index.of_compiled(handles, compiled.table), errors)
+
+
 class Interest:
     """Which subscriptions an event satisfies."""
 
@@ -25,13 +39,11 @@ class Interest:
         self._index = Index()
         self._gone: set[int] = set()
 
-    def add(self, handles: Sequence[int], conditions: Sequence[str]) -> dict[int, ConditionError]:
+    def add(self, compiled: CompiledConditions) -> dict[int, ConditionError]:
         """Add conditions; those that are not sound are left out and returned with what is wrong."""
-        compiled = compile_many(conditions)
-        errors = {handles[number]: error for number, error in compiled.errors}
-        self._index = self._index.extended(Index.of_compiled(handles, compiled.table))
-        self._gone.update(errors)
-        return errors
+        self._index = self._index.extended(compiled.segment)
+        self._gone.update(compiled.errors)
+        return compiled.errors
 
     def remove(self, handle: int) -> None:
         """Forget a subscription."""
@@ -59,7 +71,7 @@ class Interest:
 def warm_up() -> None:
     """Match something of every common type, so that no client waits for it: a machine's first time compiles for it."""
     interest = Interest()
-    interest.add([1, 2], ["number < 5 AND text = 'a'", "decimal > 0.5"])
-    interest.add([3], ["number + decimal > 1"])
+    interest.add(compile_conditions([1, 2], ["number < 5 AND text = 'a'", "decimal > 0.5"]))
+    interest.add(compile_conditions([3], ["number + decimal > 1"]))
     for _ in interest.match([{"number": 1, "text": "a"}, {"number": 2, "decimal": 0.7}]):
         pass

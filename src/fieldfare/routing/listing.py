@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fieldfare.messages import Identity, List
-from fieldfare.routing.outbox import Outbox
+from fieldfare.routing.taker import Taker
 from fieldfare.routing.topic import Topic
 
 if TYPE_CHECKING:
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 def page(edge: Edge, identity: Identity, frame: List) -> tuple[list[dict[str, Any]], str | None]:
     """Some items, and after which name the next page begins."""
     if frame.what == "dead_letters":
-        outbox = edge.subscribing.own(identity, frame.subscription or "")
-        return _dead_letters(edge, outbox), None
+        taker = edge.subscribing.own(identity, frame.subscription or "")
+        return _dead_letters(edge, taker), None
     if frame.what == "topics":
-        topics = (topic for (tenant, _), topic in edge.topics.items() if tenant == identity.tenant)
+        topics = (topic for topic in edge.topics if topic.tenant == identity.tenant)
         seen = {topic.name: topic for topic in topics if _may_see(identity, topic.name)}
         chosen, following = _cut(seen, frame)
         return [_topic_item(seen[name]) for name in chosen], following
     known = {
-        outbox.subscription.id: outbox
-        for outbox in _outboxes(edge, identity.tenant, frame.subscription)
-        if identity.may("subscribe", outbox.subscription.topic)
+        taker.subscription.id: taker
+        for taker in _takers(edge, identity.tenant, frame.subscription)
+        if identity.may("subscribe", taker.subscription.topic)
     }
     chosen, following = _cut(known, frame)
     return [_subscription_item(edge, known[name]) for name in chosen], following
 
 
-def _outboxes(edge: Edge, tenant: str, name: str | None) -> Iterable[Outbox]:
+def _takers(edge: Edge, tenant: str, name: str | None) -> Iterable[Taker]:
     """Those of a tenant, or the one of a name, if there is one."""
     if name is None:
-        return (outbox for (owner, _), outbox in edge.subscriptions.items() if owner == tenant)
-    outbox = edge.subscriptions.get((tenant, name))
-    return [] if outbox is None else [outbox]
+        return edge.takers.of_tenant(tenant)
+    taker = edge.takers.get(tenant, name)
+    return [] if taker is None else [taker]
 
 
 def _may_see(identity: Identity, topic: str) -> bool:
@@ -58,30 +58,29 @@ def _topic_item(topic: Topic) -> dict[str, Any]:
         "matching": topic.matching,
         "offered": msgspec.structs.asdict(topic.offered),
         "events": topic.event_count,
-        "subscriptions": len(topic.outboxes),
+        "subscriptions": len(topic.takers),
     }
 
 
-def _subscription_item(edge: Edge, outbox: Outbox) -> dict[str, Any]:
-    subscription = outbox.subscription
-    topic = edge.topics[subscription.tenant, subscription.topic]
+def _subscription_item(edge: Edge, taker: Taker) -> dict[str, Any]:
+    subscription, topic = taker.subscription, edge.topics.of(taker)
     return {
         "subscription": subscription.id,
         "topic": subscription.topic,
         "condition": subscription.condition,
         "qos": msgspec.structs.asdict(subscription.qos),
         "is_durable": subscription.is_durable,
-        "is_attached": outbox.is_attached,
+        "is_attached": taker.is_attached,
         "webhook": subscription.webhook,
-        "position": outbox.cursor,
-        "accepted": outbox.matched_count,
-        "rejected": max(0, topic.event_count - outbox.first_count - outbox.matched_count),
+        "position": taker.cursor,
+        "accepted": taker.matched_count,
+        "rejected": max(0, topic.event_count - taker.first_count - taker.matched_count),
     }
 
 
-def _dead_letters(edge: Edge, outbox: Outbox) -> list[dict[str, Any]]:
+def _dead_letters(edge: Edge, taker: Taker) -> list[dict[str, Any]]:
     return [
         {"at": letter.at, "reason": letter.reason, "event": msgspec.Raw(delivery)}
-        for letter in edge.deliveries.dead_letters.get(outbox.key, [])
+        for letter in edge.webhooks.dead_letters.get(taker.subscription.key, [])
         for delivery in letter.deliveries
     ]

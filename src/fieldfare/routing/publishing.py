@@ -8,9 +8,9 @@ the order of their positions, also where one that needs the log is followed by o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -26,248 +26,228 @@ from fieldfare.messages import (
     EventsStored,
     HandEvents,
     Identity,
-    MatchedEvent,
-    PipelineMatched,
     Publish,
     PublishersMoved,
 )
 from fieldfare.model import INT64_MAX, INT64_MIN
 from fieldfare.qos import broken
-from fieldfare.routing.continuing import Else
+from fieldfare.routing.matches import entries_of
+from fieldfare.routing.ports import Asking, LogPort, Positions, Replies
+from fieldfare.routing.publication import NOT_SAFE, Publication, PublicationState, Repetition
 from fieldfare.routing.refusal import Refusal, require
-from fieldfare.routing.topic import Topic, entries_of
-
-if TYPE_CHECKING:
-    from fieldfare.routing.edge import Edge
+from fieldfare.routing.taker import Entry
+from fieldfare.routing.topic import Topic, Topics
 
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(slots=True, eq=False)
-class _Publication:
-    """Events that were checked and are new."""
+@dataclass(frozen=True, slots=True)
+class PublishingPorts:
+    """What publishing needs of its broker."""
 
-    topic: Topic
-    connection: str
-    frame: Publish
-    rows: list[dict[str, Any]]
-    record: EventsStored
-    events: list[Raw]
-    names: list[str]
-    ids: list[str]  # the names, where the publisher gave them
-    sequence: int | None  # of the first event
-    is_ready: bool = False  # to be matched, when those before it are
-
-    @property
-    def size(self) -> int:
-        return sum(map(len, self.record.deliveries))
-
-    @property
-    def last_numbers(self) -> dict[str, int]:
-        """The last number of its publisher, if it numbers its events."""
-        if self.sequence is None or self.frame.publisher is None:
-            return {}
-        return {self.frame.publisher: self.sequence + len(self.rows) - 1}
+    topics: Topics
+    replies: Replies
+    log: LogPort
+    positions: Positions
+    pipeline: Asking
+    deliver: Callable[[Topic, Sequence[Entry], Sequence[dict[str, Any]], float], None]  # events that are new and safe
+    step_soon: Callable[[float], None]  # has `match_ready` called at the end of the host's round
 
 
 class Publishing:
-    """The publications of an edge."""
+    """The publications of a broker, whose name is part of the ids that it gives to events."""
 
-    def __init__(self, edge: Edge) -> None:
-        self._edge = edge
+    def __init__(self, name: str, unstored_bytes_max: int, ports: PublishingPorts) -> None:
+        self._name, self._unstored_bytes_max = name, unstored_bytes_max
+        self._topics, self._replies, self._log = ports.topics, ports.replies, ports.log
+        self._positions, self._pipeline, self._deliver = ports.positions, ports.pipeline, ports.deliver
+        self._step_soon = ports.step_soon
         self._unstored_bytes = 0
-        self._under_way: dict[Topic, deque[_Publication]] = {}  # in the order of their positions
-        self._handing: dict[tuple[Topic, str], deque[_Publication]] = {}  # to the pipeline
+        self._under_way: dict[Topic, deque[Publication]] = {}  # matched here, in the order of their positions
+        self._handing: dict[tuple[Topic, str], deque[Publication]] = {}  # the first of each is with the pipeline
         self.accepted_count = self.repeated_count = 0
 
-    def publish(self, connection: str, identity: Identity, frame: Publish, now: float) -> None:
+    # Checked
+
+    def publish(self, link: str, identity: Identity, frame: Publish, now: float) -> None:
         """Check a publication, and begin to make it durable."""
         require(identity, "publish", frame.topic)
-        topic = self._edge.topic(identity.tenant, frame.topic)
+        topic = self._topics.get_or_make(identity.tenant, frame.topic)
         if reason := broken(topic.offered, frame.qos):
             raise Refusal("qos", reason)
         if frame.ids is not None and len(frame.ids) != len(frame.events):
             raise Refusal("invalid", f"there are {len(frame.ids)} ids for {len(frame.events)} events")
         if frame.sequence is not None and frame.publisher is None:
             raise Refusal("invalid", "a sequence number needs a publisher")
-        if self._unstored_bytes > self._edge.options.unstored_bytes_max:
+        if self._unstored_bytes > self._unstored_bytes_max:
             raise Refusal("busy", "more is published than can be stored: try again in a second")
         keep = _unrepeated(topic, frame)
         if len(keep) < len(frame.events) and topic.handed_count:
             raise Refusal("busy", "what it repeats is still on its way to the pipeline: try again in a second")
         if keep:
-            self._begin(self._new(topic, connection, frame, keep, now), now)
+            self._begin(self._new(topic, link, frame, keep, now), now)
         else:
-            self._repeated(connection, frame, now)
+            self._repeat(Repetition(link, frame))
 
-    def _begin(self, publication: _Publication, now: float) -> None:
-        self._remember(publication)
-        self._unstored_bytes += publication.size
-        if publication.topic.matching == "spark":
-            publication.topic.handed_count += 1
-            self._edge.note_gaps(lambda _: self._hand_in_order(publication), self._not_handed(publication), now)
-            return
-        self._under_way.setdefault(publication.topic, deque()).append(publication)
-        if publication.topic.offered.is_kept:
-            self._store(publication)
-        else:
-            self._edge.note_gaps(lambda _: self._ready(publication), self._taking_back(publication), now)
-            self._edge.step_soon(now)
-
-    def _new(self, topic: Topic, connection: str, frame: Publish, keep: Sequence[int], now: float) -> _Publication:
+    def _new(self, topic: Topic, link: str, frame: Publish, keep: Sequence[int], now: float) -> Publication:
         """The part of a publication that did not come before."""
         rows = [_checked(number, frame.events[number]) for number in keep]
-        position = self._edge.position + 1
-        self._edge.position += len(keep)
+        first = self._positions.take(len(keep))
+        positions = range(first, first + len(keep))
         sequence = None if frame.sequence is None else frame.sequence + keep[0]
         ids = [] if frame.ids is None else [frame.ids[number] for number in keep]
         if sequence is None:
-            names = ids or [f"{self._edge.name}.{number}" for number in range(position, position + len(keep))]
+            names = ids or [f"{self._name}.{position}" for position in positions]
         else:  # so that a repetition is known by its name as well
             names = ids or [f"{frame.publisher}:{number}" for number in range(sequence, sequence + len(keep))]
         events = [frame.events[number] for number in keep]
         deliveries = [
-            _encode(Delivery(place, name, now, event, frame.publisher))
-            for place, name, event in zip(range(position, position + len(keep)), names, events, strict=True)
+            _encode(Delivery(position, name, now, event, frame.publisher))
+            for position, name, event in zip(positions, names, events, strict=True)
         ]
         lifespan = min(frame.qos.lifespan_seconds or topic.offered.lifespan_seconds, topic.offered.lifespan_seconds)
         record = EventsStored(
-            position,
-            topic.tenant,
-            topic.name,
-            now,
-            now + lifespan,
-            deliveries,
-            frame.publisher,
-            sequence,
-            has_ids=bool(ids),
+            first, topic.tenant, topic.name, now, now + lifespan, deliveries, frame.publisher, sequence, bool(ids)
         )
-        return _Publication(topic, connection, frame, rows, record, events, names, ids, sequence)
+        is_stored = topic.matching == "edge" and topic.offered.is_kept
+        state = PublicationState.STORING if is_stored else PublicationState.RESERVING
+        return Publication(topic, link, frame, rows, record, events, names, ids, sequence, state)
 
-    def _repeated(self, connection: str, frame: Publish, now: float) -> None:
-        """All of it came before: it is accepted when the earlier one is, which may be under way."""
-        count = len(frame.events)
-        self.repeated_count += count
-        answer = Accepted(frame.ref, count, count)
-        self._edge.when_stored(
-            lambda _: self._edge.send(connection, answer), self._edge.refusing(connection, frame.ref), now
-        )
+    def _repeat(self, repetition: Repetition) -> None:
+        self.repeated_count += len(repetition.frame.events)
+        if not self._log.wait_for_all(repetition):
+            self.repetition_stored(repetition)
 
-    def _remember(self, publication: _Publication) -> None:
+    def repetition_stored(self, repetition: Repetition) -> None:
+        """What it repeats is stored."""
+        count = len(repetition.frame.events)
+        self._replies.send(repetition.link, Accepted(repetition.frame.ref, count, count))
+
+    def repetition_failed(self, repetition: Repetition, reason: str) -> None:
+        """Something that is under way was not stored: it may be what this one repeats."""
+        self._replies.refuse(repetition.link, repetition.frame.ref, Refusal("storage", reason))
+
+    # Made safe
+
+    def _begin(self, publication: Publication, now: float) -> None:
         topic = publication.topic
         for publisher, last in publication.last_numbers.items():
             topic.publishers.remember(publisher, last)
         topic.published_ids.remember(publication.frame.publisher, publication.ids)
+        self._unstored_bytes += publication.size_bytes
+        if publication.is_for_pipeline:
+            topic.handed_count += 1
+        else:
+            self._under_way.setdefault(topic, deque()).append(publication)
+        if publication.state is PublicationState.STORING:
+            is_durable = topic.offered.reliability == "reliable"
+            (self._log.append if is_durable else self._log.append_lazily)(publication.record, publication)
+        elif self._positions.reserve(publication):
+            self._reserved(publication, now)
 
-    def _confirm(self, publication: _Publication) -> None:
+    def stored(self, publication: Publication, now: float) -> None:
+        """What it waited for is in the log."""
+        match publication.state:
+            case PublicationState.STORING:
+                self._confirm(publication)
+                publication.topic.stored = publication.record.position + len(publication.rows) - 1
+                self._move(publication, PublicationState.READY)
+            case PublicationState.RESERVING:
+                self._positions.reserved(is_stored=True)
+                self._reserved(publication, now)
+            case _:  # REMEMBERING
+                self._accept(publication)
+
+    def not_stored(self, publication: Publication, reason: str) -> None:
+        """What it waited for is not in the log, and will not be."""
+        if publication.state is PublicationState.RESERVING:
+            self._positions.reserved(is_stored=False)
+        is_with_pipeline = publication.state is PublicationState.REMEMBERING
+        self._refuse(publication, reason, is_free_again=not is_with_pipeline)
+
+    def _reserved(self, publication: Publication, now: float) -> None:
+        if publication.is_for_pipeline:
+            self._move(publication, PublicationState.QUEUED)
+            self._queue(publication)
+        else:
+            self._move(publication, PublicationState.READY)
+            self._step_soon(now)
+
+    def _confirm(self, publication: Publication) -> None:
         topic = publication.topic
         for publisher, last in publication.last_numbers.items():
             topic.publishers.confirm(publisher, last)
         topic.published_ids.confirm(publication.frame.publisher, publication.ids)
 
-    def _taking_back(self, publication: _Publication) -> Else:
-        def take_back(reason: str) -> None:
-            self._unstored_bytes -= publication.size
-            topic, frame = publication.topic, publication.frame
+    def _refuse(self, publication: Publication, reason: str, *, is_free_again: bool) -> None:
+        """Answer that it could not be stored; its numbers and ids may be free to be used again."""
+        topic, frame = publication.topic, publication.frame
+        self._move(publication, PublicationState.REFUSED)
+        if is_free_again:
             under_way = self._under_way.get(topic)
             if under_way and publication in under_way:
                 under_way.remove(publication)
             if publication.sequence is not None and frame.publisher is not None:
                 topic.publishers.take_back(frame.publisher, publication.sequence)
             topic.published_ids.take_back(frame.publisher, publication.ids)
-            self._edge.refuse(publication.connection, frame.ref, Refusal("storage", reason))
+        self._replies.refuse(publication.link, frame.ref, Refusal("storage", reason))
 
-        return take_back
+    def _move(self, publication: Publication, state: PublicationState) -> None:
+        """The one place where a publication's state changes, and what is counted by states with it."""
+        was_safe = publication.state not in NOT_SAFE
+        publication.move(state)
+        if not was_safe and state not in NOT_SAFE:
+            self._unstored_bytes -= publication.size_bytes
+            if publication.is_for_pipeline:
+                publication.topic.handed_count -= 1
 
-    def _ready(self, publication: _Publication) -> None:
-        self._unstored_bytes -= publication.size
-        publication.is_ready = True
+    # Handed to the pipeline
 
-    def _store(self, publication: _Publication) -> None:
-        topic, record = publication.topic, publication.record
-
-        def stored(_: float) -> None:
-            self._confirm(publication)
-            topic.stored = record.position + len(record.deliveries) - 1
-            self._ready(publication)
-
-        is_durable = topic.offered.reliability == "reliable"
-        self._edge.append(record, stored, self._taking_back(publication), is_durable=is_durable)
-
-    def _hand_in_order(self, publication: _Publication) -> None:
+    def _queue(self, publication: Publication) -> None:
         """Hand a publisher's next events over when the pipeline has its last: if those fail, these may not overtake."""
-        queue = self._handing.setdefault(_line(publication), deque())
+        queue = self._handing.setdefault(publication.queue, deque())
         queue.append(publication)
         if len(queue) == 1:
             self._hand(publication)
 
-    def _hand_next(self, publication: _Publication) -> None:
-        queue = self._handing[_line(publication)]
+    def _hand(self, publication: Publication) -> None:
+        """Give the events to the pipeline; it tells later who wants them."""
+        self._move(publication, PublicationState.HANDING)
+        key, at, publisher = publication.topic.key, publication.record.at, publication.frame.publisher
+        self._pipeline.ask(
+            lambda number: HandEvents(number, *key, at, publisher, publication.names, publication.events), publication
+        )
+
+    def handed(self, publication: Publication) -> None:
+        """The pipeline has it. Log the numbers and ids first, then accept: they detect repeats after a crash."""
+        topic, numbers = publication.topic, publication.last_numbers
+        self._move(publication, PublicationState.REMEMBERING)
+        self._confirm(publication)
+        topic.event_count += len(publication.events)
+        if numbers or publication.ids:
+            ids = [(publication.frame.publisher, name) for name in publication.ids]
+            self._log.append(PublishersMoved(*topic.key, numbers, ids), publication)
+        else:
+            self._accept(publication)
+        queue = self._handing[publication.queue]
         queue.popleft()
         if queue:
             self._hand(queue[0])
         else:
-            del self._handing[_line(publication)]
+            del self._handing[publication.queue]
 
-    def _hand(self, publication: _Publication) -> None:
-        """Give the events to the pipeline; it tells later who wants them."""
-        topic, frame, record = publication.topic, publication.frame, publication.record
+    def not_handed(self, publication: Publication, reason: str) -> None:
+        """The pipeline has not got it, so its publisher's later ones may not go there either."""
+        for following in self._handing.pop(publication.queue):
+            self._refuse(following, reason, is_free_again=True)
 
-        def handed(_: float) -> None:
-            topic.handed_count -= 1
-            self._unstored_bytes -= publication.size
-            self._confirm(publication)
-            topic.event_count += len(publication.events)
-            self._note(publication)
-            self._hand_next(publication)
-
-        def failed(reason: str) -> None:
-            for following in self._handing.pop(_line(publication)):
-                self._not_handed(following)(reason)
-
-        self._edge.hand(
-            lambda number: HandEvents(
-                number,
-                topic.tenant,
-                topic.name,
-                record.at,
-                frame.publisher,
-                publication.names,
-                publication.events,
-            ),
-            handed,
-            failed,
-        )
-
-    def _note(self, publication: _Publication) -> None:
-        """Accept what the pipeline has, once it is noted by which a repetition is known: no record holds the events."""
-        frame, numbers = publication.frame, publication.last_numbers
-        if not numbers and not publication.ids:
-            self._accept(publication)
-            return
-        ids = [(frame.publisher, name) for name in publication.ids]
-        record = PublishersMoved(*publication.topic.key, numbers, ids)
-        refusing = self._edge.refusing(publication.connection, frame.ref)
-        self._edge.append(record, lambda _: self._accept(publication), refusing)
-
-    def _not_handed(self, publication: _Publication) -> Else:
-        def failed(reason: str) -> None:
-            publication.topic.handed_count -= 1
-            self._taking_back(publication)(reason)
-
-        return failed
-
-    def _accept(self, publication: _Publication) -> None:
-        count, new = len(publication.frame.events), len(publication.rows)
-        self.accepted_count += new
-        self.repeated_count += count - new
-        self._edge.send(publication.connection, Accepted(publication.frame.ref, count, count - new))
+    # Matched
 
     def match_ready(self, now: float) -> None:
         """Match all publications that may be delivered, a topic at a time."""
         for topic, under_way in list(self._under_way.items()):
             publications = []
-            while under_way and under_way[0].is_ready:
+            while under_way and under_way[0].state is PublicationState.READY:
                 publications.append(under_way.popleft())
             if not under_way:
                 del self._under_way[topic]
@@ -276,66 +256,16 @@ class Publishing:
             entries = [entry for publication in publications for entry in entries_of(publication.record)]
             rows = [row for publication in publications for row in publication.rows]
             topic.event_count += len(rows)
-            self._edge.deliveries.offer(topic, topic.matches(entries, rows), entries[-1].position, now)
+            self._deliver(topic, entries, rows, now)
             for publication in publications:
                 self._accept(publication)
-            self._edge.tidy_soon(now)
 
-    def matched_elsewhere(self, message: PipelineMatched, now: float) -> None:
-        """Store what the pipeline matched, each of its batches once, and then deliver it."""
-        topic = self._edge.topic(message.tenant, message.topic)
-        if message.batch <= topic.batch:
-            return
-        topic.batch = message.batch
-        wanted = [event for event in message.events if any(name in topic.by_id for name in event.subscriptions)]
-        wanted = _untaken(topic, wanted)
-        position = self._edge.position + 1
-        self._edge.position += len(wanted)
-        deliveries = [
-            _encode(Delivery(place, event.id, event.at, event.event, event.publisher))
-            for place, event in enumerate(wanted, position)
-        ]
-        names = [[name for name in event.subscriptions if name in topic.by_id] for event in wanted]
-        oldest = min((event.at for event in wanted), default=now)
-        record = EventsStored(
-            position,
-            topic.tenant,
-            topic.name,
-            now,
-            oldest + topic.offered.lifespan_seconds,
-            deliveries,
-            subscriptions=names,
-            batch=message.batch,
-        )
-
-        def stored(now: float) -> None:
-            topic.stored_batch = message.batch
-            if wanted:
-                topic.stored = position + len(wanted) - 1
-            self._edge.deliveries.offer(topic, topic.stored_matches([record]), position + len(wanted) - 1, now)
-            self._edge.tidy_soon(now)
-
-        def failed(_: str) -> None:
-            topic.batch = min(topic.batch, message.batch - 1)  # the host gives it again
-            for event in wanted:
-                topic.matched_ids.take_back(event.publisher, [event.id])
-
-        self._edge.append(record, stored, failed)
-
-
-def _line(publication: _Publication) -> tuple[Topic, str]:
-    """Those that may not overtake each other; who has no name has no order, and stands in no line."""
-    return publication.topic, publication.frame.publisher or f"{publication.record.position}"
-
-
-def _untaken(topic: Topic, events: Sequence[MatchedEvent]) -> list[MatchedEvent]:
-    """Those that did not come before: a publisher sends again what an edge handed over and crashed."""
-    new = []
-    for event in events:
-        if event.publisher is None or not topic.matched_ids.repeated(event.publisher, [event.id])[0]:
-            new.append(event)
-            topic.matched_ids.remember(event.publisher, [event.id])
-    return new
+    def _accept(self, publication: Publication) -> None:
+        self._move(publication, PublicationState.ACCEPTED)
+        count, new = len(publication.frame.events), len(publication.rows)
+        self.accepted_count += new
+        self.repeated_count += count - new
+        self._replies.send(publication.link, Accepted(publication.frame.ref, count, count - new))
 
 
 def _unrepeated(topic: Topic, frame: Publish) -> Sequence[int]:

@@ -18,7 +18,8 @@ from fieldfare.messages import (
     SubscriptionStored,
     TopicStored,
 )
-from fieldfare.routing.outbox import Subscription
+from fieldfare.routing.subscribing import stored_form
+from fieldfare.routing.taker import Subscription
 
 if TYPE_CHECKING:
     from fieldfare.routing.edge import Edge
@@ -40,29 +41,29 @@ def recover(edge: Edge, record: Record) -> None:
         case SubscriptionStored():
             _recover_subscription(edge, record)
         case SubscriptionRemoved():
-            edge.subscribing.forget((record.tenant, record.subscription))
+            edge.subscribing.forget(record.tenant, record.subscription)
         case TopicStored():
-            topic = edge.topic(record.tenant, record.topic)
+            topic = edge.topics.get_or_make(record.tenant, record.topic)
             topic.offered, topic.matching = record.offered, record.matching
         case CursorsMoved():
             _recover_cursors(edge, record)
         case DeadLetter():
-            if (record.tenant, record.subscription) in edge.subscriptions:
-                edge.deliveries.keep_letter(record)
+            if edge.takers.get(record.tenant, record.subscription):
+                edge.webhooks.keep_letter(record)
         case PublishersMoved():
             _recover_publishers(edge, record)
         case Reached():
-            edge.position = max(edge.position, record.position)
+            edge.positions.raise_to(record.position)
             for tenant, name, matched, batch in record.topics:
-                topic = edge.topic(tenant, name)
+                topic = edge.topics.get_or_make(tenant, name)
                 topic.matched = topic.stored = max(topic.matched, matched)
                 topic.batch = topic.stored_batch = max(topic.batch, batch)
 
 
 def _recover_events(edge: Edge, record: EventsStored) -> None:
-    topic = edge.topic(record.tenant, record.topic)
+    topic = edge.topics.get_or_make(record.tenant, record.topic)
     last = record.position + len(record.deliveries) - 1
-    edge.position = max(edge.position, last)
+    edge.positions.raise_to(last)
     if record.deliveries:
         topic.matched = topic.stored = max(topic.matched, last)
     if record.batch is not None:
@@ -81,7 +82,7 @@ def _recover_events(edge: Edge, record: EventsStored) -> None:
 
 
 def _recover_publishers(edge: Edge, record: PublishersMoved) -> None:
-    topic = edge.topic(record.tenant, record.topic)
+    topic = edge.topics.get_or_make(record.tenant, record.topic)
     for publisher, last in record.sequences.items():
         topic.publishers.remember(publisher, last)
         topic.publishers.confirm(publisher, last)
@@ -92,14 +93,14 @@ def _recover_publishers(edge: Edge, record: PublishersMoved) -> None:
 
 def _recover_cursors(edge: Edge, record: CursorsMoved) -> None:
     for subscription_id, position in record.positions.items():
-        if outbox := edge.subscriptions.get((record.tenant, subscription_id)):
-            outbox.cursor = outbox.behind_after = position
+        if taker := edge.takers.get(record.tenant, subscription_id):
+            taker.recover_cursor(position)
 
 
 def _recover_subscription(edge: Edge, record: SubscriptionStored) -> None:
-    topic = edge.topic(record.tenant, record.topic)
-    edge.position = max(edge.position, record.position)  # or what comes would lie before it
-    edge.subscribing.forget((record.tenant, record.subscription))
+    topic = edge.topics.get_or_make(record.tenant, record.topic)
+    edge.positions.raise_to(record.position)  # or what comes would lie before it
+    edge.subscribing.forget(record.tenant, record.subscription)
     subscription = Subscription(
         record.subscription,
         record.tenant,
@@ -118,19 +119,16 @@ def checkpoint(edge: Edge) -> list[Record]:
 
 
 def _state(edge: Edge) -> Iterator[Record]:
-    topics = edge.topics.values()
-    yield Reached(edge.position, [(*topic.key, topic.stored, topic.stored_batch) for topic in topics])
+    topics = list(edge.topics)
+    yield Reached(edge.positions.last, [(*topic.key, topic.stored, topic.stored_batch) for topic in topics])
     for topic in topics:
         yield TopicStored(*topic.key, topic.offered, topic.matching)
         sequences, ids = topic.publishers.stored, topic.published_ids.stored
         if sequences or ids:
             yield PublishersMoved(*topic.key, sequences, ids)
-    for outbox in edge.subscriptions.values():
-        made = outbox.subscription
-        if made.is_durable:
-            outbox.settle(edge.topics[made.tenant, made.topic].matched)
-            yield SubscriptionStored(
-                made.id, made.tenant, made.topic, made.condition, made.qos, outbox.cursor, made.webhook
-            )
-    for letters in edge.deliveries.dead_letters.values():
+    for taker in edge.takers:
+        if taker.subscription.is_durable:
+            taker.settle(edge.topics.of(taker).matched)
+            yield stored_form(taker.subscription, taker.cursor)
+    for letters in edge.webhooks.dead_letters.values():
         yield from letters

@@ -44,29 +44,29 @@ class Statistics:
 
 def statistics(edge: Edge) -> Statistics:
     """The counts of an edge."""
-    counts = edge.deliveries.counts
+    counts, calls = edge.deliveries.counts, edge.webhooks.counts
     return Statistics(
         published=edge.publishing.accepted_count,
         repeated=edge.publishing.repeated_count,
-        refused=dict(edge.refused_counts),
+        refused=dict(edge.replies.refused_counts),
         matched=counts.matched,
-        delivered=counts.delivered,
+        delivered=counts.delivered + calls.events,
         acknowledged=counts.acknowledged,
         dropped=counts.dropped,
-        calls=counts.calls,
-        calls_failed=counts.calls_failed,
-        dead_letters=counts.dead_letters,
-        connections=len(edge.connections),
+        calls=calls.calls,
+        calls_failed=calls.failed,
+        dead_letters=calls.dead_letters,
+        connections=len(edge.links),
         topics=len(edge.topics),
-        subscriptions=len(edge.subscriptions),
-        position=edge.position,
+        subscriptions=len(edge.takers),
+        position=edge.positions.last,
         per_subscription=_per_subscription(edge),
     )
 
 
 def _per_subscription(edge: Edge) -> Iterator[SubscriptionCounts]:
-    for topic in edge.topics.values():
-        for outbox in topic.outboxes.values():
-            rejected = max(0, topic.event_count - outbox.first_count - outbox.matched_count)
-            counts = outbox.matched_count, rejected, len(outbox.waiting)
-            yield SubscriptionCounts(*topic.key, outbox.subscription.id, *counts)
+    for topic in edge.topics:
+        for taker in topic.takers.values():
+            rejected = max(0, topic.event_count - taker.first_count - taker.matched_count)
+            counts = taker.matched_count, rejected, len(taker.waiting)
+            yield SubscriptionCounts(*topic.key, taker.subscription.id, *counts)

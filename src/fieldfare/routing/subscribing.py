@@ -1,19 +1,25 @@
-"""Subscriptions: made, attached to connections, and ended.
+"""Subscriptions: made, attached to links, and ended.
 
-Many that are asked for in one round are compiled together. A subscription is in force, and only then confirmed, when
-its condition is in the index and, if it is durable, its record is stored; in a topic that Spark matches, when the
-pipeline's store has it.
+A subscription that is asked for goes through the states below, of which it needs some only. Many that are asked for in
+one round are compiled together. It is in force, and only then confirmed, when its condition is in the index and, if it
+is durable, its record is stored; in a topic that Spark matches, when the pipeline's store has it. It begins where it
+was asked for: what was published meanwhile is read from the log.
+
+    CHECKING ─▶ COMPILING ─▶ HANDING ─▶ STORING ─▶ in force, or denied from any state
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from enum import Enum, auto
 
 from fieldfare.messages import (
     Ack,
     Attach,
+    CheckWebhook,
+    CompileConditions,
     Detach,
     HandSubscription,
     Identity,
@@ -25,58 +31,116 @@ from fieldfare.messages import (
     SubscriptionStored,
     Unsubscribe,
     Unsubscribed,
+    WebhookChecked,
 )
 from fieldfare.qos import unmet
-from fieldfare.routing.continuing import Else, Then, nothing
-from fieldfare.routing.outbox import Outbox, Subscription
+from fieldfare.routing.client_links import ClientLinks
+from fieldfare.routing.delivery import Deliveries
+from fieldfare.routing.interest import CompiledConditions, compile_conditions
+from fieldfare.routing.options import EdgeOptions
+from fieldfare.routing.ports import START, Asking, LogPort, Positions, Replies, Timers
 from fieldfare.routing.refusal import Refusal, require
-from fieldfare.routing.topic import START, Topic
+from fieldfare.routing.taker import Subscription, Taker
+from fieldfare.routing.takers import Takers
+from fieldfare.routing.topic import Topic, TopicKey, Topics
 
-if TYPE_CHECKING:
-    from fieldfare.routing.edge import Edge
+
+class PendingState(Enum):
+    """What a subscription waits for before it is in force."""
+
+    CHECKING = auto()  # its webhook's address, to be found harmless
+    COMPILING = auto()
+    HANDING = auto()  # the pipeline's store, to have it
+    STORING = auto()  # its record, to be in the log
 
 
-@dataclass(slots=True)
-class _Wish:
+@dataclass(slots=True, eq=False)
+class PendingSubscription:
     """A subscription that is asked for, and not yet in force."""
 
     topic: Topic
-    connection: str
+    link: str
     frame: Subscribe
     subscription: Subscription
     handle: int
     cursor: Position
+    state: PendingState
 
 
-@dataclass(slots=True)
-class _Taker:
-    """Who is to be served, from where, and how much at a time."""
+@dataclass(frozen=True, slots=True)
+class CompilingGroup:
+    """Subscriptions to one topic whose conditions are being compiled."""
 
-    connection: str
+    topic: Topic
+    pending: list[PendingSubscription]
+
+
+@dataclass(frozen=True, slots=True)
+class EndingSubscription:
+    """A durable subscription whose end is on its way to the log."""
+
+    taker: Taker
+    link: str
+    frame: Unsubscribe
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineTimer:
+    """Timer key: look whether an event came in time."""
+
+    tenant: str
+    subscription: str
+    handle: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """How a client wants a subscription delivered."""
+
+    link: str
     ref: Ref
     window: int
     after: Position | None = None
     is_new: bool = False
 
 
-class Subscribing:
-    """The subscriptions of an edge."""
+@dataclass(frozen=True, slots=True)
+class SubscribingPorts:
+    """What subscribing needs of its broker."""
 
-    def __init__(self, edge: Edge) -> None:
-        self._edge = edge
-        self.by_handle: dict[int, Outbox] = {}
-        self._handle = 0
-        self._counts: dict[str, int] = {}  # of each tenant
-        self._wishes: dict[tuple[str, str], list[_Wish]] = {}  # by topic
-        self._wished: dict[tuple[str, str], _Wish] = {}  # by tenant and id, until they are in force
-        self._ending: set[int] = set()  # handles, until the log knows that they have ended
+    topics: Topics
+    takers: Takers
+    links: ClientLinks
+    replies: Replies
+    log: LogPort
+    positions: Positions
+    timers: Timers
+    pipeline: Asking
+    compiler: Asking
+    webhooks: Asking
+    deliveries: Deliveries
+    step_timer: object  # the key of the timer that has `compile_pending` called at the end of the host's round
+
+
+class Subscribing:
+    """The subscriptions of a broker, whose name is part of the ids that it gives."""
+
+    def __init__(self, name: str, rng: random.Random, options: EdgeOptions, ports: SubscribingPorts) -> None:
+        self._name, self._rng, self._options = name, rng, options
+        self._topics, self._takers, self._links = ports.topics, ports.takers, ports.links
+        self._replies, self._log, self._positions = ports.replies, ports.log, ports.positions
+        self._timers, self._step_timer = ports.timers, ports.step_timer
+        self._pipeline, self._compiler, self._webhooks = ports.pipeline, ports.compiler, ports.webhooks
+        self._deliveries = ports.deliveries
+        self._pending: dict[tuple[str, str], PendingSubscription] = {}  # by tenant and id
+        self._to_compile: dict[TopicKey, list[PendingSubscription]] = {}
 
     # Making
 
-    def subscribe(self, connection: str, identity: Identity, frame: Subscribe, now: float) -> None:
+    def subscribe(self, link: str, identity: Identity, frame: Subscribe, now: float) -> None:
         """Make a subscription, or go on with the one of that name."""
         require(identity, "subscribe", frame.topic)
-        topic = self._edge.topic(identity.tenant, frame.topic)
+        topic = self._topics.get_or_make(identity.tenant, frame.topic)
         if topic.change_count:
             raise Refusal("busy", f"the topic {frame.topic!r} is just being changed: try again")
         if reason := unmet(topic.offered, frame.qos):
@@ -86,29 +150,16 @@ class Subscribing:
         if frame.webhook is not None and frame.name is None:
             raise Refusal("invalid", "a webhook needs a name: it outlives the connection")
         if frame.name is not None:
-            key = (identity.tenant, frame.name)
-            if key in self._edge.subscriptions:
-                self._resume(connection, self._edge.subscriptions[key], frame, now)
+            if taker := self._takers.get(identity.tenant, frame.name):
+                self._resume(link, taker, frame, now)
                 return
-            if key in self._wished:
-                raise Refusal("busy", f"the subscription {frame.name!r} is just being made: try again")
-        self._check_room(connection, identity.tenant)
-        wish = self._wish(topic, connection, frame)
-        self._wishes.setdefault(topic.key, []).append(wish)
-        self._wished[topic.tenant, wish.subscription.id] = wish
-        self._counts[topic.tenant] = self._counts.get(topic.tenant, 0) + 1
-        self._edge.connections[connection].wish_count += 1
-        self._edge.step_soon(now)
+            self._check_made(identity.tenant, frame.name)
+        self._check_room(link, identity.tenant)
+        self._begin_pending(self._new(topic, link, frame), now)
 
-    def of_topic(self, topic: Topic) -> Iterator[Subscription]:
-        """The subscriptions of a topic, those that are just being made included."""
-        yield from (outbox.subscription for outbox in topic.outboxes.values())
-        yield from (wish.subscription for wish in self._wished.values() if wish.topic is topic)
-
-    def _wish(self, topic: Topic, connection: str, frame: Subscribe) -> _Wish:
-        self._handle += 1
+    def _new(self, topic: Topic, link: str, frame: Subscribe) -> PendingSubscription:
         subscription = Subscription(
-            frame.name or f"{self._edge.name}.{self._edge.rng.getrandbits(64):016x}",
+            frame.name or f"{self._name}.{self._rng.getrandbits(64):016x}",
             topic.tenant,
             topic.name,
             frame.condition,
@@ -116,242 +167,284 @@ class Subscribing:
             is_durable=frame.name is not None,
             webhook=frame.webhook,
         )
-        start = START if frame.qos.durability == "transient" else self._edge.position
-        cursor = start if frame.after is None else min(frame.after, self._edge.position)
-        return _Wish(topic, connection, frame, subscription, self._handle, cursor)
+        start = START if frame.qos.durability == "transient" else self._positions.last
+        cursor = start if frame.after is None else min(frame.after, self._positions.last)
+        state = PendingState.COMPILING if frame.webhook is None else PendingState.CHECKING
+        return PendingSubscription(topic, link, frame, subscription, self._takers.new_handle(), cursor, state)
 
-    def _check_room(self, connection: str, tenant: str) -> None:
-        most = self._edge.options.subscriptions_max
-        if self._counts.get(tenant, 0) >= most:
+    def _check_made(self, tenant: str, name: str) -> None:
+        if (tenant, name) in self._pending:
+            raise Refusal("busy", f"the subscription {name!r} is just being made: try again")
+
+    def _check_room(self, link: str, tenant: str) -> None:
+        most = self._options.subscriptions_max
+        if self._takers.count_of(tenant) >= most:
             raise Refusal("limit", f"there are {most:,} subscriptions already: end some first")
-        most = self._edge.options.subscriptions_per_connection_max
-        served = self._edge.connections[connection]
-        if len(served.outboxes) + served.wish_count >= most:
+        most = self._options.subscriptions_per_connection_max
+        if self._links.subscription_count(link) >= most:
             raise Refusal("limit", f"this connection has {most:,} subscriptions already: open another")
 
-    def _check_stays(self, outbox: Outbox) -> None:
-        if outbox.handle in self._ending:
-            raise Refusal("busy", f"the subscription {outbox.subscription.id!r} is just being ended: try again")
+    def _check_stays(self, taker: Taker) -> None:
+        if taker.is_ending:
+            raise Refusal("busy", f"the subscription {taker.subscription.id!r} is just being ended: try again")
 
-    def _resume(self, connection: str, outbox: Outbox, frame: Subscribe, now: float) -> None:
-        self._check_stays(outbox)
-        made = outbox.subscription
-        if (made.topic, made.condition, made.qos, made.webhook) != (
-            frame.topic,
-            frame.condition,
-            frame.qos,
-            frame.webhook,
-        ):
+    def _resume(self, link: str, taker: Taker, frame: Subscribe, now: float) -> None:
+        self._check_stays(taker)
+        made = taker.subscription
+        asked = (frame.topic, frame.condition, frame.qos, frame.webhook)
+        if (made.topic, made.condition, made.qos, made.webhook) != asked:
             raise Refusal("invalid", f"{made.id!r} exists with other settings: end it first, or choose another name")
         if made.webhook is not None:
-            self._edge.send(connection, Subscribed(frame.ref, made.id, outbox.cursor, is_new=False))
+            self._replies.send(link, Subscribed(frame.ref, made.id, taker.cursor, is_new=False))
         else:
-            self._serve(outbox, _Taker(connection, frame.ref, frame.window, frame.after), now)
+            self._serve(taker, _Service(link, frame.ref, frame.window, frame.after), now)
 
-    def grant_wishes(self, now: float) -> None:
-        """Compile the conditions of all who wish to subscribe, and refuse those that are not sound."""
-        wishes, self._wishes = self._wishes, {}
-        for key, group in wishes.items():
-            interest = self._edge.topics[key].interest
-            errors = interest.add([wish.handle for wish in group], [wish.frame.condition for wish in group])
-            for wish in group:
-                if wish.handle in errors:
-                    self._deny(wish, Refusal("condition", str(errors[wish.handle])))
-                else:
-                    self._hand_over(wish, now)
+    # Pending
 
-    def _deny(self, wish: _Wish, refusal: Refusal) -> None:
-        self._settle(wish)
-        self._counts[wish.topic.tenant] -= 1
-        wish.topic.interest.remove(wish.handle)
-        self._edge.refuse(wish.connection, wish.frame.ref, refusal)
-
-    def _settle(self, wish: _Wish) -> None:
-        """It is about to be granted or denied."""
-        del self._wished[wish.topic.tenant, wish.subscription.id]
-        if connection := self._edge.connections.get(wish.connection):
-            connection.wish_count -= 1
-
-    def _hand_over(self, wish: _Wish, now: float) -> None:
-        if wish.topic.matching == "spark":
-            self._hand(wish.subscription, wish.frame.condition, lambda now: self._store(wish, now), self._denying(wish))
+    def _begin_pending(self, pending: PendingSubscription, now: float) -> None:
+        self._pending[pending.subscription.key] = pending
+        self._takers.reserve(pending.topic.tenant)
+        self._links.add_pending(pending.link, 1)
+        if pending.state is PendingState.CHECKING:
+            url = pending.frame.webhook or ""
+            self._webhooks.ask(lambda number: CheckWebhook(number, url), pending)
         else:
-            self._store(wish, now)
+            self._compile_soon(pending, now)
 
-    def _store(self, wish: _Wish, now: float) -> None:
-        made = wish.subscription
-        if made.is_durable:
-            record = SubscriptionStored(
-                made.id, made.tenant, made.topic, made.condition, made.qos, wish.cursor, made.webhook
+    def webhook_checked(self, pending: PendingSubscription, result: WebhookChecked, now: float) -> None:
+        """It is known whether its webhook may be called."""
+        if result.failure is not None:
+            self._deny(pending, Refusal("busy" if result.is_busy else "invalid", result.failure))
+        else:
+            pending.state = PendingState.COMPILING
+            self._compile_soon(pending, now)
+
+    def _compile_soon(self, pending: PendingSubscription, now: float) -> None:
+        self._to_compile.setdefault(pending.topic.key, []).append(pending)
+        self._timers.ensure(self._step_timer, now)
+
+    def compile_pending(self) -> None:
+        """Have the conditions compiled that were asked for in this round."""
+        to_compile, self._to_compile = self._to_compile, {}
+        for key, group in to_compile.items():
+            handles = [pending.handle for pending in group]
+            conditions = [pending.frame.condition for pending in group]
+            self._compiler.ask(
+                lambda number, handles=handles, conditions=conditions: CompileConditions(  # type: ignore[misc]
+                    number, handles, conditions
+                ),
+                CompilingGroup(self._topics[key], group),
             )
-            self._edge.append(record, lambda now: self._grant(wish, now), lambda reason: self._not_stored(wish, reason))
-        else:
-            self._grant(wish, now)
 
-    def _denying(self, wish: _Wish) -> Else:
-        return lambda reason: self._deny(wish, Refusal("storage", reason))
+    def compiled(self, group: CompilingGroup, compiled: CompiledConditions, now: float) -> None:
+        """Put conditions into the index, and refuse those that are not sound."""
+        errors = group.topic.interest.add(compiled)
+        for pending in group.pending:
+            if pending.handle in errors:
+                self._deny(pending, Refusal("condition", str(errors[pending.handle])))
+            elif group.topic.matching == "spark":
+                pending.state = PendingState.HANDING
+                self._hand(pending.subscription, pending.frame.condition, pending)
+            else:
+                self._store(pending, now)
 
-    def _not_stored(self, wish: _Wish, reason: str) -> None:
-        self._take_from_pipeline(wish.topic, wish.subscription)
-        self._denying(wish)(reason)
-
-    def _hand(self, made: Subscription, condition: str | None, then: Then, otherwise: Else) -> None:
-        self._edge.hand(
-            lambda number: HandSubscription(number, made.tenant, made.topic, made.id, condition), then, otherwise
+    def _hand(self, made: Subscription, condition: str | None, waiter: PendingSubscription | None) -> None:
+        self._pipeline.ask(
+            lambda number: HandSubscription(number, made.tenant, made.topic, made.id, condition), waiter
         )
 
-    def _take_from_pipeline(self, topic: Topic, made: Subscription) -> None:
-        if topic.matching == "spark":
-            self._hand(made, None, nothing, nothing)
+    def handed(self, pending: PendingSubscription, now: float) -> None:
+        """The pipeline's store has it."""
+        self._store(pending, now)
 
-    def _grant(self, wish: _Wish, now: float) -> None:
-        """Put a subscription in force. Its connection may be gone by now."""
-        self._settle(wish)
-        outbox = self._insert(wish.topic, wish.subscription, wish.handle, wish.cursor)
-        if wish.subscription.webhook is not None:
-            self._edge.send(wish.connection, Subscribed(wish.frame.ref, outbox.subscription.id, outbox.cursor))
-        elif wish.connection in self._edge.connections:
-            self._serve(outbox, _Taker(wish.connection, wish.frame.ref, wish.frame.window, is_new=True), now)
-        elif not wish.subscription.is_durable:
-            self._end(outbox)
+    def not_handed(self, pending: PendingSubscription, reason: str) -> None:
+        """The pipeline's store could not take it."""
+        self._deny(pending, Refusal("storage", reason))
+
+    def _store(self, pending: PendingSubscription, now: float) -> None:
+        if pending.subscription.is_durable:
+            pending.state = PendingState.STORING
+            self._log.append(stored_form(pending.subscription, pending.cursor), pending)
+        else:
+            self.stored(pending, now)
+
+    def not_stored(self, pending: PendingSubscription, reason: str) -> None:
+        """Its record could not be stored."""
+        self._take_from_pipeline(pending.topic, pending.subscription)
+        self._deny(pending, Refusal("storage", reason))
+
+    def _deny(self, pending: PendingSubscription, refusal: Refusal) -> None:
+        self._end_pending(pending)
+        self._takers.release(pending.topic.tenant)
+        pending.topic.interest.remove(pending.handle)
+        self._replies.refuse(pending.link, pending.frame.ref, refusal)
+
+    def _end_pending(self, pending: PendingSubscription) -> None:
+        del self._pending[pending.subscription.key]
+        self._links.add_pending(pending.link, -1)
+
+    def stored(self, pending: PendingSubscription, now: float) -> None:
+        """Put a subscription in force. Its link may be gone by now."""
+        self._end_pending(pending)
+        taker = self._insert(pending.topic, pending.subscription, pending.handle, pending.cursor)
+        if pending.subscription.webhook is not None:
+            self._replies.send(pending.link, Subscribed(pending.frame.ref, taker.subscription.id, taker.cursor))
+        elif pending.link in self._links:
+            self._serve(taker, _Service(pending.link, pending.frame.ref, pending.frame.window, is_new=True), now)
+        elif not pending.subscription.is_durable:
+            self._end(taker)
             return
-        self._begin(outbox, now)
+        self._begin(taker, now)
 
-    def _insert(self, topic: Topic, subscription: Subscription, handle: int, cursor: Position) -> Outbox:
+    def _insert(self, topic: Topic, subscription: Subscription, handle: int, cursor: Position) -> Taker:
         qos = subscription.qos
         reads_log = topic.offered.is_kept and (qos.reliability == "reliable" or qos.durability == "transient")
-        outbox = Outbox(subscription, handle, cursor, reads_log=reads_log)
-        topic.insert(outbox)
-        self._edge.subscriptions[outbox.key] = self.by_handle[handle] = outbox
-        return outbox
+        taker = Taker(subscription, handle, cursor, reads_log=reads_log)
+        topic.insert(taker)
+        self._takers.insert(taker)
+        return taker
 
-    def _begin(self, outbox: Outbox, now: float) -> None:
+    def _begin(self, taker: Taker, now: float) -> None:
         """What a subscription does without a client."""
-        if outbox.subscription.webhook is not None:
-            window = self._edge.options.waiting_max
-            self._edge.deliveries.attach(self._edge.topic_of(outbox), outbox, None, window, None, now)
-        if outbox.subscription.qos.deadline_seconds is not None:
-            outbox.last_matched_at = now
-            self._edge.deliveries.check_deadline(outbox, now)
+        if taker.subscription.webhook is not None:
+            self._deliveries.attach(taker, None, self._options.waiting_max, None, now)
+        if taker.subscription.qos.deadline_seconds is not None:
+            taker.last_matched_at = now
+            self.check_deadline(taker, now)
+
+    def check_deadline(self, taker: Taker, now: float) -> None:
+        """Tell the subscriber if no event came for too long, and look again in time."""
+        period = taker.subscription.qos.deadline_seconds
+        if period is None:
+            return
+        due_at = taker.last_matched_at + period
+        if due_at <= now:
+            self._deliveries.tell_late(taker, period)
+            due_at = now + period
+        self._timers.set(DeadlineTimer(*taker.subscription.key, taker.handle), due_at)
 
     # Serving
 
-    def attach(self, connection: str, identity: Identity, frame: Attach, now: float) -> None:
-        """Deliver a subscription on a connection."""
-        outbox = self.own(identity, frame.subscription)
-        self._check_stays(outbox)
-        if outbox.subscription.webhook is not None:
+    def attach(self, link: str, identity: Identity, frame: Attach, now: float) -> None:
+        """Deliver a subscription on a link."""
+        taker = self.own(identity, frame.subscription)
+        self._check_stays(taker)
+        if taker.subscription.webhook is not None:
             raise Refusal("invalid", "this subscription is delivered to its webhook")
-        self._serve(outbox, _Taker(connection, frame.ref, frame.window, frame.after), now)
+        self._serve(taker, _Service(link, frame.ref, frame.window, frame.after), now)
 
-    def _serve(self, outbox: Outbox, taker: _Taker, now: float) -> None:
-        after = None if taker.after is None else min(taker.after, self._edge.position)
-        start = outbox.cursor if after is None else after
-        self._edge.send(taker.connection, Subscribed(taker.ref, outbox.subscription.id, start, taker.is_new))
-        self._leave_connection(outbox)
-        self._edge.connections[taker.connection].outboxes[outbox.handle] = outbox
-        topic = self._edge.topic_of(outbox)
-        self._edge.deliveries.attach(topic, outbox, taker.connection, taker.window, after, now)
-        self._edge.tidy_soon(now)
+    def _serve(self, taker: Taker, service: _Service, now: float) -> None:
+        after = None if service.after is None else min(service.after, self._positions.last)
+        start = taker.cursor if after is None else after
+        self._replies.send(service.link, Subscribed(service.ref, taker.subscription.id, start, service.is_new))
+        self._links.release(taker)
+        self._links.serve(service.link, taker)
+        self._deliveries.attach(taker, service.link, service.window, after, now)
 
-    def own(self, identity: Identity, subscription_id: str) -> Outbox:
+    def own(self, identity: Identity, subscription_id: str) -> Taker:
         """A subscription of this tenant, if it may have it; others' are as unknown as those that do not exist."""
-        outbox = self._edge.subscriptions.get((identity.tenant, subscription_id))
-        if outbox is None:
+        taker = self._takers.get(identity.tenant, subscription_id)
+        if taker is None:
+            self._check_made(identity.tenant, subscription_id)
             raise Refusal("unknown", f"there is no subscription {subscription_id!r}")
-        require(identity, "subscribe", outbox.subscription.topic)
-        return outbox
+        require(identity, "subscribe", taker.subscription.topic)
+        return taker
 
-    def acknowledge(self, connection: str, identity: Identity, frame: Ack, now: float) -> None:
+    def acknowledge(self, link: str, identity: Identity, frame: Ack, now: float) -> None:
         """A subscriber has got events; only who is served may say so, or anybody where nobody is."""
-        outbox = self._edge.subscriptions.get((identity.tenant, frame.subscription))
-        if outbox is None or not identity.may("subscribe", outbox.subscription.topic):
+        taker = self._takers.get(identity.tenant, frame.subscription)
+        if taker is None or not identity.may("subscribe", taker.subscription.topic):
             return
-        if outbox.connection in (connection, None):
-            topic = self._edge.topic_of(outbox)
-            self._edge.deliveries.acknowledge(topic, outbox, frame.position, now, is_final=frame.is_final)
-            self._edge.tidy_soon(now)
+        if taker.link in (link, None):
+            self._deliveries.acknowledge(taker, frame.position, now, is_final=frame.is_final)
 
     # Ending
 
-    def detach(self, connection: str, identity: Identity, frame: Detach) -> None:
-        """Deliver no more on a connection."""
-        outbox = self._edge.subscriptions.get((identity.tenant, frame.subscription))
-        if outbox is not None and outbox.connection == connection:
-            self._release(outbox)
+    def detach(self, link: str, identity: Identity, frame: Detach) -> None:
+        """Deliver no more on a link."""
+        taker = self._takers.get(identity.tenant, frame.subscription)
+        if taker is not None and taker.link == link:
+            self._release(taker)
 
-    def closed(self, name: str) -> None:
-        """A connection is gone."""
-        connection = self._edge.connections.pop(name, None)
-        if connection is not None:
-            for outbox in connection.outboxes.values():
-                self._release(outbox)
+    def closed(self, link: str) -> None:
+        """A link is gone."""
+        for taker in self._links.remove(link):
+            self._release(taker)
 
-    def _release(self, outbox: Outbox) -> None:
+    def _release(self, taker: Taker) -> None:
         """A client takes no more: durable subscriptions wait, others end."""
-        if outbox.subscription.is_durable:
-            self._leave_connection(outbox)
-            self._edge.deliveries.detach(self._edge.topic_of(outbox), outbox)
+        if taker.subscription.is_durable:
+            self._links.release(taker)
+            self._deliveries.detach(taker)
         else:
-            self._end(outbox)
+            self._end(taker)
 
-    def unsubscribe(self, connection: str, identity: Identity, frame: Unsubscribe) -> None:
-        """End a subscription. Whoever is served by it on another connection is told."""
-        outbox = self.own(identity, frame.subscription)
-
-        def end(_: float) -> None:
-            if self._edge.subscriptions.get(outbox.key) is outbox:
-                if outbox.connection != connection:
-                    self._edge.deliveries.tell_detached(outbox, "the subscription has been ended")
-                self._end(outbox)
-            self._edge.send(connection, Unsubscribed(frame.ref, frame.subscription))
-
-        def failed(reason: str) -> None:
-            self._ending.discard(outbox.handle)
-            self._edge.refuse(connection, frame.ref, Refusal("storage", reason))
-
-        if outbox.subscription.is_durable:
-            self._ending.add(outbox.handle)
-            self._edge.append(SubscriptionRemoved(*outbox.key), end, failed)
+    def unsubscribe(self, link: str, identity: Identity, frame: Unsubscribe) -> None:
+        """End a subscription."""
+        taker = self.own(identity, frame.subscription)
+        ending = EndingSubscription(taker, link, frame)
+        if taker.subscription.is_durable:
+            taker.is_ending = True
+            self._log.append(SubscriptionRemoved(*taker.subscription.key), ending)
         else:
-            end(0)
+            self.ended(ending)
 
-    def _end(self, outbox: Outbox) -> None:
-        self._take_from_pipeline(self._edge.topic_of(outbox), outbox.subscription)
-        self._remove(outbox)
+    def ended(self, ending: EndingSubscription) -> None:
+        """The log knows that it ends. Whoever is served by it on another link is told."""
+        taker = ending.taker
+        if self._takers.get(*taker.subscription.key) is taker:
+            if taker.link != ending.link:
+                self._deliveries.tell_detached(taker, "the subscription has been ended")
+            self._end(taker)
+        self._replies.send(ending.link, Unsubscribed(ending.frame.ref, ending.frame.subscription))
 
-    def _remove(self, outbox: Outbox) -> None:
-        self._leave_connection(outbox)
-        self._ending.discard(outbox.handle)
-        topic = self._edge.topic_of(outbox)
-        topic.remove(outbox)
-        self._edge.deliveries.forget(outbox)
-        del self._edge.subscriptions[outbox.key], self.by_handle[outbox.handle]
-        self._counts[topic.tenant] -= 1
+    def not_ended(self, ending: EndingSubscription, reason: str) -> None:
+        """The log could not be told that it ends: it goes on."""
+        ending.taker.is_ending = False
+        self._replies.refuse(ending.link, ending.frame.ref, Refusal("storage", reason))
 
-    def _leave_connection(self, outbox: Outbox) -> None:
-        connection = self._edge.connections.get(outbox.connection or "")
-        if connection is not None:
-            connection.outboxes.pop(outbox.handle, None)
+    def _end(self, taker: Taker) -> None:
+        self._take_from_pipeline(self._topics.of(taker), taker.subscription)
+        self._remove(taker)
 
-    # What survives
+    def _take_from_pipeline(self, topic: Topic, made: Subscription) -> None:
+        if topic.matching == "spark":
+            self._hand(made, None, None)
+
+    def _remove(self, taker: Taker) -> None:
+        self._links.release(taker)
+        self._topics.of(taker).remove(taker)
+        self._deliveries.forget(taker)
+        self._takers.remove(taker)
+
+    # What is there
+
+    def of_topic(self, topic: Topic) -> Iterator[Subscription]:
+        """The subscriptions of a topic, those that are just being made included."""
+        yield from (taker.subscription for taker in topic.takers.values())
+        yield from (pending.subscription for pending in self._pending.values() if pending.topic is topic)
 
     def restore(self, topic: Topic, subscription: Subscription, cursor: Position) -> None:
         """A durable subscription from the log. Its condition is compiled with the others', when all are known."""
-        self._handle += 1
-        self._counts[topic.tenant] = self._counts.get(topic.tenant, 0) + 1
-        self._insert(topic, subscription, self._handle, cursor)
+        self._takers.reserve(topic.tenant)
+        self._insert(topic, subscription, self._takers.new_handle(), cursor)
 
-    def forget(self, key: tuple[str, str]) -> None:
+    def forget(self, tenant: str, subscription_id: str) -> None:
         """A subscription of the log has ended."""
-        if outbox := self._edge.subscriptions.get(key):
-            self._remove(outbox)
+        if taker := self._takers.get(tenant, subscription_id):
+            self._remove(taker)
 
     def started(self, now: float) -> None:
         """All of the log is known: put what it says in force."""
-        for topic in self._edge.topics.values():
-            outboxes = list(topic.outboxes.values())
-            if outboxes:
-                topic.interest.add([o.handle for o in outboxes], [o.subscription.condition for o in outboxes])
-        for outbox in self.by_handle.values():
-            self._begin(outbox, now)
+        for topic in self._topics:
+            takers = list(topic.takers.values())
+            if takers:
+                conditions = [taker.subscription.condition for taker in takers]
+                topic.interest.add(compile_conditions([taker.handle for taker in takers], conditions))
+        for taker in self._takers:
+            self._begin(taker, now)
+
+
+def stored_form(made: Subscription, cursor: Position) -> SubscriptionStored:
+    """A durable subscription as the log holds it."""
+    return SubscriptionStored(made.id, made.tenant, made.topic, made.condition, made.qos, cursor, made.webhook)

@@ -26,7 +26,11 @@ from fieldfare.messages import ClientFrame, EdgeFrame, Identity
 from fieldfare.qos import Requested
 from fieldfare.routing.edge import Edge
 from fieldfare.routing.interest import warm_up
-from fieldfare.runtime.host import Connection, Host
+from fieldfare.runtime.absent import NoPipeline, NoWebhooks
+from fieldfare.runtime.compiling import Compiling
+from fieldfare.runtime.host import Host
+from fieldfare.runtime.links import Connection
+from fieldfare.runtime.log_thread import LogThread
 from fieldfare.store.journal import Journal
 
 _OWNER = Identity("default", {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)})
@@ -98,7 +102,8 @@ class Embedded(Client):
     async def __aenter__(self) -> Self:
         warm_up()
         self._journal = Journal(self._folder)
-        self._host = Host(Edge("embedded", random.Random()), self._journal)  # noqa: S311 - names, not secrets
+        edge = Edge("embedded", random.Random())  # noqa: S311 - names, not secrets
+        self._host = Host(edge, LogThread(self._journal), Compiling(), NoWebhooks(), NoPipeline())
         await self._host.start()
         super().__init__(HostTransport(self._host))
         return await super().__aenter__()

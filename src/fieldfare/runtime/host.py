@@ -1,126 +1,56 @@
-"""A node on asyncio: what happens is queued for it, what it asks for is done.
+"""A node on asyncio: the kernel's rounds in an event loop, and the capabilities that perform what the node asks for.
 
-Messages are handled in rounds. All that has come in is handled, then the timers that are due; what a round sends to one
-connection goes out as one list, and what it appends goes to the log as one group. While a group is being flushed the
-next one gathers, so that the cost of a flush is shared by however many wait for it.
+The host knows nothing of what its node is for. What it can do for a node are its capabilities: links to the processes
+and clients around it, and where they are given, a log in a thread, webhooks, a pipeline, datagrams.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
 import time
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import count
-from typing import Any, Protocol
 
-from fieldfare.errors import JournalError, JournalFullError, WebhookAddressError
-from fieldfare.messages import (
-    Append,
-    Call,
-    Called,
-    ClientFrame,
-    Close,
-    Closed,
-    EdgeFrame,
-    Effect,
-    Fetch,
-    Fetched,
-    HandedOver,
-    HandEvents,
-    HandSubscription,
-    Identity,
-    Input,
-    Node,
-    NotStored,
-    Opened,
-    Received,
-    Refused,
-    Send,
-    SetTimer,
-    Started,
-    Stored,
-    Subscribe,
-    TimerDue,
-)
-from fieldfare.store.journal import Journal
+from fieldfare.kernel import Kernel
+from fieldfare.messages import Identity, Input, Node, Started
+from fieldfare.runtime.links import Connection, Frames, Links
 
 _SETTLE_SECONDS = 5.0
 _log = logging.getLogger(__name__)
-_CHECKS_MAX = 64  # of webhooks' addresses at a time
-
-Frames = Callable[[list[EdgeFrame]], None]
 
 
-class Webhooks(Protocol):
-    """Who calls webhooks."""
+class Capability:
+    """Something that a host can do for its node. It provides performers for the types of effects that it knows."""
 
-    async def check(self, url: str) -> None:
-        """Raise a WebhookAddressError if it is not to be called."""
-        ...
+    is_busy = False  # whether what it was given is not finished; a host that stops waits for that
 
-    async def call(self, call: Call) -> Called:
-        """Call one, and tell how it went."""
-        ...
+    def install(self, host: Host) -> None:
+        """Provide performers to `host.kernel`. Called once, before anything else."""
+        raise NotImplementedError
 
+    async def start(self) -> None:
+        """Called before the node is told that it has started."""
 
-class Pipeline(Protocol):
-    """Who has topics matched by Spark."""
-
-    def perform(self, effect: HandEvents | HandSubscription) -> None:
-        """Take events, or a subscription; answered later by HandedOver."""
-        ...
-
-
-@dataclass(slots=True)
-class Connection:
-    """A client at the host: by socket, by request, or in the same process."""
-
-    id: str
-    host: Host
-    on_frames: Frames
-    on_close: Callable[[str], None]
-    frames: list[EdgeFrame] = field(default_factory=list)
-
-    def send(self, frame: ClientFrame) -> None:
-        """The client says something."""
-        self.host.received(self, frame)
-
-    def close(self) -> None:
-        """The client is gone, and hears nothing any more."""
-        self.host.disconnected(self)
+    async def stop(self) -> None:
+        """Called last, those that were installed first after the others."""
 
 
 class Host:
-    """Runs one node. Everything but the log's thread happens in the event loop that `start` was called in."""
+    """Runs one node. Everything but what capabilities do in threads happens in the event loop of `start`."""
 
-    def __init__(
-        self, node: Node, journal: Journal, webhooks: Webhooks | None = None, pipeline: Pipeline | None = None
-    ) -> None:
-        self.node, self.journal = node, journal
-        self.webhooks, self.pipeline = webhooks, pipeline
+    def __init__(self, node: Node, *capabilities: Capability) -> None:
+        self.kernel = Kernel(node)
         self.failure: str | None = "it has not started"
-        self.flush_seconds = 0.0  # all together, and how many there were
-        self.flush_count = 0
-        self._connections: dict[str, Connection] = {}
-        self._names = count(1)
-        self._inbox: deque[Input] = deque()
-        self._timers: list[tuple[float, int, str]] = []
-        self._timer_at: dict[str, float] = {}
-        self._order = count()
+        self._links = Links(self.kernel.tell, self.wake)
+        self._links.provide(self.kernel)
+        self._capabilities = capabilities
+        for capability in capabilities:
+            capability.install(self)
+        self.kernel.at_round_end(self._check_idle)
         self._alarm: asyncio.TimerHandle | None = None
-        self._to_append: list[Append] = []
-        self._to_fetch: list[Fetch] = []
-        self._speakers: dict[str, Connection] = {}  # those with frames to be sent at the end of the round
-        self._is_round_due = self._is_log_busy = self._is_stopping = self._is_readers_turn = False
-        self._log_thread = ThreadPoolExecutor(1, thread_name_prefix="fieldfare-log")
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._checks = asyncio.Semaphore(_CHECKS_MAX)
+        self._alarm_at: float | None = None
+        self._is_round_due = False
         self._is_idle = asyncio.Event()
         self._epoch = time.time() - time.monotonic()  # the time is read once: when the clock jumps, this does not
 
@@ -131,248 +61,85 @@ class Host:
     # Living
 
     async def start(self) -> None:
-        """Recover what the log holds, and begin."""
-        self._loop = asyncio.get_running_loop()
-        await self._loop.run_in_executor(self._log_thread, self._recover)
+        """Start the capabilities, of which a log recovers the node, and begin."""
+        self.loop = asyncio.get_running_loop()
+        for capability in self._capabilities:
+            await capability.start()
         self.failure = None
         self.tell(Started())
         await asyncio.sleep(0)
 
-    def _recover(self) -> None:
-        for record in self.journal.recover():
-            self.node.recover(record)
-
     async def stop(self, reason: str = "the service is stopping: come back soon") -> None:
-        """Finish what is in hand, part from the clients, and leave a log that is quick to recover."""
-        self.failure, self._is_stopping = reason, True
-        with suppress(TimeoutError):  # who publishes without a pause would keep it from ever being idle
-            async with asyncio.timeout(_SETTLE_SECONDS):
-                await self._settle()
-        for connection in list(self._connections.values()):
-            self._part(connection, reason)
+        """Finish what is in hand, part from the clients, and let the capabilities end."""
+        self.failure = reason
+        self._links.is_closed = reason
         await self._settle()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._links.close_all(reason)
+        await self._settle()
+        for capability in reversed(self._capabilities):
+            await capability.stop()
         if self._alarm is not None:
             self._alarm.cancel()
-        await self._loop.run_in_executor(self._log_thread, self._last_checkpoint, self.node.checkpoint())
-        self._is_round_due = True  # and never begins: there is no log any more
-        self._log_thread.shutdown()
+        self._is_round_due = True  # and never begins
 
-    def _last_checkpoint(self, records: Any) -> None:
-        try:
-            self.journal.checkpoint(records)
-        except JournalError as error:
-            _log.warning("no checkpoint was written, so the next start reads more of the log: %s", error)
+    def fail(self, failure: str) -> None:
+        """The node can no longer do its work: say so to whoever asks."""
+        if failure != self.failure:
+            _log.error("%s", failure)
+        self.failure = failure
 
     async def _settle(self) -> None:
-        """Until nothing is left to be handled or stored."""
+        """Until nothing is left to be handled and no capability is busy: who publishes without a pause may prevent it."""
         self._is_idle.clear()
-        self._round_soon()
-        await self._is_idle.wait()
+        self.wake()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SETTLE_SECONDS):
+                await self._is_idle.wait()
 
-    # Connections
+    def _check_idle(self) -> None:
+        if not self.kernel.has_inputs and not any(capability.is_busy for capability in self._capabilities):
+            self._is_idle.set()
+
+    # Links
 
     def connect(self, identity: Identity, on_frames: Frames, on_close: Callable[[str], None]) -> Connection:
-        """A new client. It gets, round by round, what the node sends to it."""
-        connection = Connection(f"c{next(self._names)}", self, on_frames, on_close)
-        if self._is_stopping:
-            self._loop.call_soon(on_close, self.failure or "")
-            return connection
-        self._connections[connection.id] = connection
-        self.tell(Opened(connection.id, identity))
-        return connection
-
-    def received(self, connection: Connection, frame: ClientFrame) -> None:
-        """A client said something. Whether a webhook may be called takes a look at the network first."""
-        if isinstance(frame, Subscribe) and frame.webhook is not None and self.webhooks is not None:
-            self._do(self._check_webhook(self.webhooks, connection, frame, frame.webhook))
-        else:
-            self.tell(Received(connection.id, frame))
-
-    async def _check_webhook(self, webhooks: Webhooks, connection: Connection, frame: Subscribe, url: str) -> None:
-        if self._checks.locked():
-            connection.on_frames(
-                [Refused(frame.ref, "busy", "many webhooks are being looked at: try again in a second")]
-            )
-            return
-        try:
-            async with self._checks:
-                await webhooks.check(url)
-        except WebhookAddressError as error:
-            connection.on_frames([Refused(frame.ref, "invalid", str(error))])
-        else:
-            self.tell(Received(connection.id, frame))
-
-    def disconnected(self, connection: Connection) -> None:
-        """A client is gone."""
-        if self._connections.pop(connection.id, None) is not None:
-            self.tell(Closed(connection.id))
-
-    def _part(self, connection: Connection, reason: str) -> None:
-        self.disconnected(connection)
-        connection.on_close(reason)
+        """A client, which gets, round by round, what the node sends to it."""
+        return self._links.accept(identity, on_frames, on_close)
 
     # Rounds
 
     def tell(self, message: Input) -> None:
         """Something happened."""
-        self._inbox.append(message)
-        self._round_soon()
+        self.kernel.tell(message)
+        self.wake()
 
-    def _round_soon(self) -> None:
+    def tell_first(self, message: Input) -> None:
+        """Something happened that has to be handled before all that waits."""
+        self.kernel.tell_first(message)
+        self.wake()
+
+    def wake(self) -> None:
+        """Run a round soon."""
         if not self._is_round_due:
             self._is_round_due = True
-            self._loop.call_soon(self._round)
+            self.loop.call_soon(self._round)
 
     def _round(self) -> None:
         self._is_round_due = False
-        now = self.now()
-        self._handle_all(now)
-        while self._timers and self._timers[0][0] <= now:
-            at, _, key = heapq.heappop(self._timers)
-            if self._timer_at.get(key) == at:
-                del self._timer_at[key]
-                self._inbox.append(TimerDue(key))
-                self._handle_all(now)
-        speakers, self._speakers = self._speakers, {}
-        for connection in speakers.values():
-            frames, connection.frames = connection.frames, []
-            connection.on_frames(frames)
-        self._set_alarm(now)
-        self._feed_log()
-        if not self._is_log_busy and not self._inbox:
-            self._is_idle.set()
+        self.kernel.run_round(self.now())
+        self._set_alarm()
+        if self.kernel.has_inputs:
+            self.wake()
 
-    def _handle_all(self, now: float) -> None:
-        while self._inbox:
-            for effect in self.node.handle(self._inbox.popleft(), now):
-                self._perform(effect)
-
-    def _set_alarm(self, now: float) -> None:
+    def _set_alarm(self) -> None:
+        at = self.kernel.next_timer_at
+        if at == self._alarm_at:
+            return
         if self._alarm is not None:
             self._alarm.cancel()
-            self._alarm = None
-        if self._timers:
-            self._alarm = self._loop.call_later(max(0.0, self._timers[0][0] - now), self._round_soon)
+        self._alarm_at = at
+        self._alarm = None if at is None else self.loop.call_later(max(0.0, at - self.now()), self._alarm_rang)
 
-    # Effects
-
-    def _perform(self, effect: Effect) -> None:
-        match effect:
-            case Send():
-                connection = self._connections.get(effect.connection)
-                if connection is not None:
-                    connection.frames.append(effect.frame)
-                    self._speakers[effect.connection] = connection
-            case Append():
-                self._to_append.append(effect)
-            case SetTimer():
-                self._timer_at[effect.key] = effect.at
-                heapq.heappush(self._timers, (effect.at, next(self._order), effect.key))
-            case Fetch():
-                self._to_fetch.append(effect)
-            case Call():
-                self._do(self._call(effect))
-            case HandEvents() | HandSubscription():
-                self._hand(effect)
-            case Close():
-                if connection := self._connections.get(effect.connection):
-                    self._part(connection, effect.reason)
-
-    def _do(self, work: Any) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _call(self, call: Call) -> None:
-        if self.webhooks is None:
-            self.tell(Called(call.handle, call.position, "webhooks are switched off", is_permanent=True))
-        else:
-            self.tell(await self.webhooks.call(call))
-
-    def _hand(self, effect: HandEvents | HandSubscription) -> None:
-        if self.pipeline is None:
-            self.tell(HandedOver(effect.number, "this service has no Spark pipeline: start it with --spark"))
-        else:
-            self.pipeline.perform(effect)
-
-    # The log, in its thread, one thing at a time
-
-    def _feed_log(self) -> None:
-        if self._is_log_busy:
-            return
-        if self._to_fetch and (self._is_readers_turn or not self._to_append):
-            self._is_readers_turn = False
-            self._in_log(self._fetch, self._to_fetch.pop(0), self._fetched)
-        elif self._to_append:
-            self._is_readers_turn = True  # or who publishes without a pause would keep them waiting
-            group, self._to_append = self._to_append, []
-            self._in_log(self._append, group, self._appended)
-
-    def _in_log(self, work: Callable[[Any], Any], argument: Any, then: Callable[[Any], None]) -> None:
-        self._is_log_busy = True
-
-        def done(future: Future[Any]) -> None:
-            if error := future.exception():  # a fault of ours: nothing more is stored, and everybody is told
-                self._fail(error)
-                return
-            self._is_log_busy = False
-            then(future.result())
-            self._round_soon()
-
-        self._log_thread.submit(work, argument).add_done_callback(
-            lambda future: self._loop.call_soon_threadsafe(done, future)
-        )
-
-    def _append(self, group: list[Append]) -> Stored | NotStored:
-        number = group[-1].number
-        began = time.monotonic()
-        try:
-            self.journal.append([append.record for append in group], sync=any(append.is_durable for append in group))
-        except JournalFullError as error:
-            return NotStored(number, str(error))
-        except JournalError as error:
-            self._fail(error)
-            return NotStored(number, str(error))
-        self.flush_seconds += time.monotonic() - began
-        self.flush_count += 1
-        return Stored(number)
-
-    def _appended(self, outcome: Stored | NotStored) -> None:
-        if isinstance(outcome, NotStored) and self._to_append:  # what follows it must not be stored without it
-            outcome = NotStored(self._to_append[-1].number, outcome.reason)
-            self._to_append.clear()
-        now = self.now()
-        for effect in self.node.handle(outcome, now):
-            self._perform(effect)
-        # The node's state is that of the log just now, and nothing can be appended before this is done.
-        if isinstance(outcome, Stored) and self.journal.is_due_for_checkpoint:
-            self._in_log(self._checkpoint, (self.node.checkpoint(), now), lambda _: None)
-
-    def _checkpoint(self, work: tuple[Any, float]) -> None:
-        records, now = work
-        try:
-            self.journal.checkpoint(records)
-            self.journal.trim(now)
-        except JournalError as error:
-            _log.warning("no checkpoint was written, so the log cannot be shortened: %s", error)
-
-    def _fetch(self, fetch: Fetch) -> Fetched | None:
-        try:
-            piece = self.journal.read(fetch.tenant, fetch.topic, fetch.after)
-        except JournalError as error:
-            self._fail(error)
-            return None
-        return Fetched(fetch.reader, piece.records, piece.position, piece.is_end, piece.lost_before)
-
-    def _fetched(self, piece: Fetched | None) -> None:
-        if piece is not None:
-            self._inbox.append(piece)
-
-    def _fail(self, error: BaseException) -> None:
-        failure = f"the log failed, restart the service: {error}"
-        if failure != self.failure:
-            _log.error("%s", failure)
-        self.failure = failure
+    def _alarm_rang(self) -> None:
+        self._alarm, self._alarm_at = None, None
+        self.wake()

@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from fieldfare.routing.statistics import Statistics, SubscriptionCounts
-from fieldfare.runtime.host import Host
+from fieldfare.runtime.log_thread import LogThread
 
 _COUNTERS = {
     "published": "Events accepted from publishers",
@@ -37,16 +37,16 @@ _LABELS = ("tenant", "topic", "subscription")
 class Metrics:
     """The numbers of one service."""
 
-    def __init__(self, statistics: Callable[[], Statistics], host: Host, subscriptions_max: int) -> None:
+    def __init__(self, statistics: Callable[[], Statistics], log: LogThread, subscriptions_max: int) -> None:
         self._statistics = statistics
-        self._host = host
+        self._log = log
         self._subscriptions_max = subscriptions_max
 
     def render(self, tenant: str) -> str:
         """All of them as they are now, but of the subscriptions only this tenant's: what others have is theirs."""
         now = self._statistics()
         own = (counts for counts in now.per_subscription if counts.tenant == tenant)
-        metrics = [*_counts(now), *_log(self._host), *_busiest(own, self._subscriptions_max)]
+        metrics = [*_counts(now), *_log(self._log), *_busiest(own, self._subscriptions_max)]
         return generate_latest(_Collected(metrics)).decode()
 
 
@@ -75,13 +75,13 @@ def _counts(now: Statistics) -> Iterator[Metric]:
     yield calls
 
 
-def _log(host: Host) -> Iterator[Metric]:
-    journal = host.journal
+def _log(log: LogThread) -> Iterator[Metric]:
+    journal = log.journal
     yield GaugeMetricFamily("fieldfare_log_bytes", "Size of the log on disk", value=journal.size_bytes)
     for end, position in (("first", journal.first_position), ("last", journal.last_position)):
         yield GaugeMetricFamily(f"fieldfare_log_{end}_position", f"Of the {end} event in the log", value=position)
     flushes = SummaryMetricFamily("fieldfare_log_flush_seconds", "How long writing to the log took")
-    flushes.add_metric([], host.flush_count, host.flush_seconds)
+    flushes.add_metric([], log.flush_count, log.flush_seconds)
     yield flushes
 
 

@@ -6,61 +6,62 @@ import importlib.util
 from pathlib import Path
 
 from fieldfare.errors import MissingDependencyError
-from fieldfare.messages import HandedOver, HandEvents, HandSubscription
-from fieldfare.routing.edge import Edge
+from fieldfare.messages import BatchStored, HandedOver, HandEvents, HandSubscription, UsePipeline
 from fieldfare.runtime.config import Settings
-from fieldfare.runtime.host import Host
+from fieldfare.runtime.host import Capability, Host
 from fieldfare.runtime.spark import SparkBridge, SparkOptions, SparkTopic
 
 
-class Pipelines:
+class Pipelines(Capability):
     """What an edge asks of Spark goes through here."""
 
-    def __init__(self, settings: Settings, edge: Edge, host: Host) -> None:
-        self._edge = edge
+    def __init__(self, settings: Settings) -> None:
+        self._bridge = SparkBridge(_options(settings))
+        self._topics: list[SparkTopic] = []
+        self._stored_batches: dict[tuple[str, str], int] = {}
+        self._is_open = False
+
+    def install(self, host: Host) -> None:
+        """Perform what has to do with the pipeline."""
         self._host = host
-        self._bridge = SparkBridge(_options(settings)) if settings.spark.enabled else None
-        self._is_stopping = False
+        host.kernel.provide(UsePipeline, self._use)
+        host.kernel.provide(BatchStored, self._batch_stored)
+        host.kernel.provide(HandEvents, self._hand)
+        host.kernel.provide(HandSubscription, self._hand)
 
-    async def start(self) -> None:
-        """Begin, after the edge has recovered."""
-        if self._bridge is not None:
-            if importlib.util.find_spec("pyspark") is None:
-                raise MissingDependencyError("the Spark pipeline needs PySpark: pip install 'fieldfare[spark]'")
-            await self._bridge.start(self._host.tell, self._stored_batch, self._topics())
-            self._host.pipeline = self
+    async def open(self) -> None:
+        """Begin, after the node has started and said which topics it has."""
+        if importlib.util.find_spec("pyspark") is None:
+            raise MissingDependencyError("the Spark pipeline needs PySpark: pip install 'fieldfare[spark]'")
+        await self._bridge.start(self._host.tell, self._stored_batch, self._topics)
+        self._is_open = True
 
-    def perform(self, effect: HandEvents | HandSubscription) -> None:
-        """Pass it on, while there is somebody to take it."""
-        if self._bridge is None or self._is_stopping:
-            self._host.tell(HandedOver(effect.number, "the service is stopping: try again soon"))
-        else:
-            self._bridge.perform(effect)
+    async def close(self) -> None:
+        """Take nothing more, and finish what was taken."""
+        if self._is_open:
+            self._is_open = False
+            await self._bridge.stop()
 
     def why_not_ready(self) -> str | None:
         """Why events of some topic are not matched now; None if all are."""
-        return None if self._bridge is None else self._bridge.why_not_ready()
+        return self._bridge.why_not_ready()
 
-    async def stop(self) -> None:
-        """Take nothing more, and finish what was taken."""
-        if self._host.pipeline is self and self._bridge is not None:
-            self._is_stopping = True
-            await self._bridge.stop()
+    def _use(self, effect: UsePipeline) -> None:
+        self._topics.append(SparkTopic(effect.tenant, effect.topic, effect.conditions))
+        self._stored_batches[effect.tenant, effect.topic] = effect.batch
+
+    def _batch_stored(self, effect: BatchStored) -> None:
+        self._stored_batches[effect.tenant, effect.topic] = effect.batch
 
     def _stored_batch(self, tenant: str, topic: str) -> int:
-        known = self._edge.topics.get((tenant, topic))
-        return -1 if known is None else known.stored_batch
+        return self._stored_batches.get((tenant, topic), -1)
 
-    def _topics(self) -> list[SparkTopic]:
-        return [
-            SparkTopic(
-                topic.tenant,
-                topic.name,
-                {outbox.subscription.id: outbox.subscription.condition for outbox in topic.outboxes.values()},
-            )
-            for topic in self._edge.topics.values()
-            if topic.matching == "spark"
-        ]
+    def _hand(self, effect: HandEvents | HandSubscription) -> None:
+        """Pass it on, while there is somebody to take it."""
+        if self._is_open:
+            self._bridge.perform(effect)
+        else:
+            self._host.tell(HandedOver(effect.number, "the service is starting or stopping: try again soon"))
 
 
 def _options(settings: Settings) -> SparkOptions:

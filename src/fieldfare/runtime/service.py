@@ -24,7 +24,9 @@ from fieldfare.errors import FieldfareError, ServiceError
 from fieldfare.messages import DeclareTopic, Done, Identity
 from fieldfare.routing.edge import Edge
 from fieldfare.routing.interest import warm_up
+from fieldfare.runtime.absent import NoPipeline
 from fieldfare.runtime.addresses import Addresses
+from fieldfare.runtime.compiling import Compiling
 from fieldfare.runtime.config import Server, Settings, Topic
 from fieldfare.runtime.exposure import check_certificate, is_development
 from fieldfare.runtime.gateway.application import application
@@ -33,6 +35,7 @@ from fieldfare.runtime.gateway.ports import Gateway, GatewayOptions
 from fieldfare.runtime.gateway.problems import ProblemError
 from fieldfare.runtime.gateway.sockets import Strangers, room_for_connections, server_options
 from fieldfare.runtime.host import Host
+from fieldfare.runtime.log_thread import LogThread
 from fieldfare.runtime.metrics import Metrics
 from fieldfare.runtime.pipelines import Pipelines
 from fieldfare.runtime.tokens import EVERYBODY, Authenticator, TokenFile
@@ -66,11 +69,12 @@ async def _serve(
 ) -> None:
     webhooks = Webhooks(Addresses(settings.webhooks.allow), WebhookOptions(secret=settings.webhooks.secret))
     edge = Edge("edge", random.SystemRandom(), settings.edge)
-    host = Host(edge, journal, webhooks)
-    pipelines = Pipelines(settings, edge, host)
+    log = LogThread(journal)
+    pipelines = Pipelines(settings) if settings.spark.enabled else None
+    host = Host(edge, log, Compiling(), webhooks, pipelines or NoPipeline())
     options = GatewayOptions(
-        metrics=Metrics(edge.statistics, host, settings.limits.metrics_subscriptions_max).render,
-        why_not_ready=lambda: host.failure or pipelines.why_not_ready(),
+        metrics=Metrics(edge.statistics, log, settings.limits.metrics_subscriptions_max).render,
+        why_not_ready=lambda: host.failure or (None if pipelines is None else pipelines.why_not_ready()),
         is_development=authenticator.is_open,
         origins=frozenset(settings.server.origins),
         connections_max=settings.limits.connections_max,
@@ -78,9 +82,9 @@ async def _serve(
     config = uvicorn.Config(application(host, authenticator, options), **_http_options(settings))
 
     async def stop() -> None:
-        await pipelines.stop()
+        if pipelines is not None:
+            await pipelines.close()
         await host.stop()
-        await webhooks.close()
 
     warm_up()
     await host.start()
@@ -89,7 +93,8 @@ async def _serve(
     gc.freeze()
     gc.set_threshold(50_000, 50, 1000)
     try:
-        await pipelines.start()
+        if pipelines is not None:
+            await pipelines.open()
         await _declare(settings.topics, Gateway(host, authenticator, options))
     except FieldfareError:
         await stop()

@@ -26,8 +26,10 @@ import httpcore
 import msgspec
 
 from fieldfare.errors import WebhookAddressError
-from fieldfare.messages import Call, Called
+from fieldfare.messages import CallWebhook, CheckWebhook, WebhookCalled, WebhookChecked
 from fieldfare.runtime.addresses import Addresses, Endpoint, endpoint_of
+from fieldfare.runtime.host import Capability, Host
+from fieldfare.runtime.tasks import Tasks
 
 _SECRET_PREFIX = "whsec_"  # noqa: S105 - the mark of a secret in base64
 _PASSING = {408, 425, 429}  # of the 4xx, those that may be answered otherwise later
@@ -38,6 +40,7 @@ class WebhookOptions:
     """Limits of calls, and the secret that signs them."""
 
     secret: str | None = None  # as text, or whsec_ and base64
+    checks_max: int = 64  # of addresses, at a time
     calls_max: int = 256  # under way at a time
     calls_per_host_max: int = 8
     connect_seconds: float = 5.0
@@ -48,8 +51,8 @@ class WebhookOptions:
     idle_seconds_max: float = 15.0  # that a connection is kept for the next call
 
 
-class Webhooks:
-    """Performs calls. Each subscription has one at a time, so no more wait here than there are webhooks."""
+class Webhooks(Capability):
+    """Checks and calls webhooks. Each subscription has one call at a time, so no more wait than there are webhooks."""
 
     def __init__(
         self,
@@ -60,6 +63,8 @@ class Webhooks:
         self._addresses = addresses
         self._options = options or WebhookOptions()
         self._key = _key(self._options.secret)
+        self._tasks = Tasks()
+        self._check_count = 0
         self._places = asyncio.Semaphore(self._options.calls_max)
         self._places_of_host: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         # It follows no redirects, asks no environment for proxies, and keeps no cookies.
@@ -71,11 +76,39 @@ class Webhooks:
             network_backend=_CheckedNetwork(addresses),
         )
 
-    async def check(self, url: str) -> None:
-        """Raise a WebhookAddressError if calls of this URL would be refused, as far as is known now."""
-        await self._addresses.check_url(url)
+    def install(self, host: Host) -> None:
+        """Perform CheckWebhook and CallWebhook."""
+        self._host = host
+        host.kernel.provide(CheckWebhook, lambda effect: self._tasks.start(self._answer_check(effect)))
+        host.kernel.provide(CallWebhook, lambda effect: self._tasks.start(self._answer_call(effect)))
 
-    async def call(self, call: Call) -> Called:
+    async def stop(self) -> None:
+        """Call no more, and close the connections that are kept."""
+        await self._tasks.cancel()
+        await self._pool.aclose()
+
+    async def _answer_check(self, effect: CheckWebhook) -> None:
+        self._host.tell(await self.check(effect))
+
+    async def _answer_call(self, effect: CallWebhook) -> None:
+        self._host.tell(await self.call(effect))
+
+    async def check(self, effect: CheckWebhook) -> WebhookChecked:
+        """Whether calls of this URL would be refused, as far as is known now."""
+        if self._check_count >= self._options.checks_max:
+            return WebhookChecked(
+                effect.number, "many webhooks are being looked at: try again in a second", is_busy=True
+            )
+        self._check_count += 1
+        try:
+            await self._addresses.check_url(effect.url)
+        except WebhookAddressError as error:
+            return WebhookChecked(effect.number, str(error))
+        finally:
+            self._check_count -= 1
+        return WebhookChecked(effect.number)
+
+    async def call(self, call: CallWebhook) -> WebhookCalled:
         """Call a webhook, and tell how it went. Never raises for what an endpoint does."""
         try:
             endpoint = endpoint_of(call.url)
@@ -83,17 +116,13 @@ class Webhooks:
             async with host, self._places:
                 return await self._post(call, endpoint)
         except WebhookAddressError as error:
-            return _failed(call, str(error), is_permanent=True)
+            return _called(call, str(error), is_permanent=True)
         except (TimeoutError, httpcore.TimeoutException):
-            return _failed(call, "the webhook did not answer in time")
+            return _called(call, "the webhook did not answer in time")
         except (OSError, httpcore.NetworkError, httpcore.ProtocolError) as error:
-            return _failed(call, f"the webhook cannot be reached: {str(error) or type(error).__name__}")
+            return _called(call, f"the webhook cannot be reached: {str(error) or type(error).__name__}")
 
-    async def close(self) -> None:
-        """Close the connections that are kept."""
-        await self._pool.aclose()
-
-    async def _post(self, call: Call, endpoint: Endpoint) -> Called:
+    async def _post(self, call: CallWebhook, endpoint: Endpoint) -> WebhookCalled:
         body = msgspec.json.encode({"subscription": call.subscription, "topic": call.topic, "events": call.events})
         headers = self._headers(call, endpoint, body)
         url = httpcore.URL(scheme=endpoint.scheme, host=endpoint.host, port=endpoint.port, target=endpoint.target)
@@ -106,7 +135,7 @@ class Webhooks:
             await self._drain(response)
             return self._judged(call, response)
 
-    def _headers(self, call: Call, endpoint: Endpoint, body: bytes) -> list[tuple[str, str]]:
+    def _headers(self, call: CallWebhook, endpoint: Endpoint, body: bytes) -> list[tuple[str, str]]:
         message_id, now = f"{call.subscription}:{call.position}", str(int(time.time()))
         headers = [
             ("Host", endpoint.authority),
@@ -121,18 +150,18 @@ class Webhooks:
             headers.append(("webhook-signature", f"v1,{base64.b64encode(signed).decode()}"))
         return headers
 
-    def _judged(self, call: Call, response: httpcore.Response) -> Called:
+    def _judged(self, call: CallWebhook, response: httpcore.Response) -> WebhookCalled:
         """What a status means. What else the endpoint says is not passed on: it may be somebody's secret."""
         status = response.status
         if 200 <= status < 300:
-            return Called(call.handle, call.position)
+            return _called(call)
         if 300 <= status < 400:
-            return _failed(
+            return _called(
                 call, f"the webhook answered {status}; redirects are not followed: subscribe with the final URL"
             )
         retry_after = _retry_after_seconds(response, self._options.retry_after_seconds_max)
         is_permanent = 400 <= status < 500 and status not in _PASSING
-        return Called(call.handle, call.position, f"the webhook answered {status}", is_permanent, retry_after)
+        return _called(call, f"the webhook answered {status}", is_permanent=is_permanent, retry_after=retry_after)
 
     async def _drain(self, response: httpcore.Response) -> None:
         """Read a short body to its end, so that the connection can be kept; one with a longer body is closed."""
@@ -173,8 +202,12 @@ class _CheckedNetwork(httpcore.AsyncNetworkBackend):
             raise failure
 
 
-def _failed(call: Call, failure: str, *, is_permanent: bool = False) -> Called:
-    return Called(call.handle, call.position, failure, is_permanent)
+def _called(
+    call: CallWebhook, failure: str | None = None, *, is_permanent: bool = False, retry_after: float | None = None
+) -> WebhookCalled:
+    return WebhookCalled(
+        call.handle, call.tenant, call.subscription, call.position, failure, is_permanent, retry_after
+    )
 
 
 def _key(secret: str | None) -> bytes | None:

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from fieldfare.files.events import attributes_of
 from fieldfare.files.lines import json_values
 from fieldfare.matching import oracle
-from fieldfare.messages import HandedOver, HandEvents, HandSubscription, MatchedEvent, PipelineMatched
+from fieldfare.messages import (
+    BatchStored,
+    HandedOver,
+    HandEvents,
+    HandSubscription,
+    MatchedEvent,
+    PipelineMatched,
+    UsePipeline,
+)
 from fieldfare.model import SubscriptionId
 from fieldfare.simulation.host import SimulatedHost
 
@@ -22,6 +30,7 @@ class _Topic:
     conditions: dict[SubscriptionId, str] = field(default_factory=dict)
     waiting: list[HandEvents] = field(default_factory=list)
     batches: list[PipelineMatched] = field(default_factory=list)
+    stored_batch: int = -1  # the last that is in the edge's log
 
 
 class SimulatedPipeline:
@@ -36,7 +45,9 @@ class SimulatedPipeline:
         self._topics: dict[tuple[str, str], _Topic] = {}
         host.perform_with(HandEvents, self._take)
         host.perform_with(HandSubscription, self._take)
-        self._wait()
+        host.perform_with(UsePipeline, self._stored)
+        host.perform_with(BatchStored, self._stored)
+        self._is_waiting = False
 
     def _take(self, effect: HandEvents | HandSubscription) -> None:
         """Take it now and answer later: the answer may be lost in a crash, and then the same comes again."""
@@ -48,22 +59,31 @@ class SimulatedPipeline:
                 topic.conditions.pop(effect.subscription, None)
             else:
                 topic.conditions[effect.subscription] = effect.condition
+        self._run_soon()
         answer = HandedOver(effect.number, self.failure)
         self._host.later(self.answer_seconds * self._rng.random(), lambda: self._host.tell(answer))
 
-    def _wait(self) -> None:
-        self._host.clock.after(self._batch_seconds * (0.5 + self._rng.random()), self._run)
+    def _stored(self, effect: UsePipeline | BatchStored) -> None:
+        """The edge has a batch in its log, or, after a crash, only an earlier one."""
+        self._topics.setdefault((effect.tenant, effect.topic), _Topic()).stored_batch = effect.batch
+        self._run_soon()
+
+    def _run_soon(self) -> None:
+        if not self._is_waiting:
+            self._is_waiting = True
+            self._host.clock.after(self._batch_seconds * (0.5 + self._rng.random()), self._run)
 
     def _run(self) -> None:
-        """Match what came, and bring the edge the last batches: it passes over those it has."""
+        """Match what came, and bring the edge the batches that it has not confirmed, again and again."""
+        self._is_waiting = False
         for (tenant, name), topic in self._topics.items():
             if topic.waiting:
                 events = list(_matched(topic))
                 topic.batches.append(PipelineMatched(tenant, name, len(topic.batches), events))
                 topic.waiting.clear()
-            for batch in topic.batches:
+            for batch in topic.batches[topic.stored_batch + 1 :]:
                 self._host.tell(batch)
-        self._wait()
+                self._run_soon()
 
 
 def _matched(topic: _Topic) -> Iterator[MatchedEvent]:

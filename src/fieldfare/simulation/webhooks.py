@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from fieldfare.messages import Call, Called, Delivery
+from fieldfare.messages import CallWebhook, CheckWebhook, Delivery, WebhookCalled, WebhookChecked
 from fieldfare.simulation.history import History
 from fieldfare.simulation.host import SimulatedHost
 from fieldfare.simulation.network import Network
@@ -43,16 +43,27 @@ class Webhooks:
         self._history = history
         self._timeout_seconds = timeout_seconds
         self._endpoints: dict[str, Endpoint] = {}
+        self._forbidden: dict[str, str] = {}
 
     def add(self, url: str, endpoint: Endpoint) -> None:
         """From now on calls to this URL are answered so."""
         self._endpoints[url] = endpoint
 
-    def serve(self, host: SimulatedHost) -> None:
-        """Perform the calls of a host's node."""
-        host.perform_with(Call, lambda call: self._call(host, call))
+    def forbid(self, url: str, reason: str) -> None:
+        """From now on no subscription may name this URL."""
+        self._forbidden[url] = reason
 
-    def _call(self, host: SimulatedHost, call: Call) -> None:
+    def serve(self, host: SimulatedHost) -> None:
+        """Perform the checks and calls of a host's node."""
+        host.perform_with(CheckWebhook, lambda check: self._check(host, check))
+        host.perform_with(CallWebhook, lambda call: self._call(host, call))
+
+    def _check(self, host: SimulatedHost, check: CheckWebhook) -> None:
+        """Looking a name up takes a way to somewhere and back."""
+        seconds = 2 * self._network.delay(host.name, check.url)
+        host.later(seconds, lambda: host.tell(WebhookChecked(check.number, self._forbidden.get(check.url))))
+
+    def _call(self, host: SimulatedHost, call: CallWebhook) -> None:
         clock = self._network.clock
         is_answered = False
 
@@ -82,11 +93,13 @@ class Webhooks:
         clock.after(self._network.delay(host.name, call.url), reach)
 
 
-def _called(call: Call, failure: Failure | None) -> Called:
+def _called(call: CallWebhook, failure: Failure | None) -> WebhookCalled:
     if failure is None:
-        return Called(call.handle, call.position)
-    return Called(
+        return WebhookCalled(call.handle, call.tenant, call.subscription, call.position)
+    return WebhookCalled(
         call.handle,
+        call.tenant,
+        call.subscription,
         call.position,
         failure.reason,
         is_permanent=failure.is_permanent,

@@ -23,6 +23,7 @@ from fieldfare.routing.edge import Edge
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.simulation.checkers import check_liveness, check_safety
 from fieldfare.simulation.client import SimulatedClient
+from fieldfare.simulation.compiling import compile_beside
 from fieldfare.simulation.clock import Clock
 from fieldfare.simulation.history import History
 from fieldfare.simulation.host import SimulatedHost
@@ -55,18 +56,20 @@ class World:
     # What there is
 
     def node(self, name: str, make_node: Callable[[], Node]) -> SimulatedHost:
-        """A machine that runs any node."""
+        """A machine that runs any node. It begins with `host.start()`, when all that it can do has been provided."""
         host = SimulatedHost(name, make_node, self.network, self.rng(name))
         self.machines[name] = host
-        self.webhooks.serve(host)
-        self.pipelines[name] = SimulatedPipeline(host, self.rng(f"{name}'s pipeline"))
-        host.start()
         return host
 
     def edge(self, name: str = "edge", options: EdgeOptions = _DEFAULT_OPTIONS) -> SimulatedHost:
-        """An edge broker."""
+        """An edge broker, which starts at once."""
         rng = self.rng(f"{name}'s node")
-        return self.node(name, lambda: Edge(name, rng=rng, options=options))
+        host = self.node(name, lambda: Edge(name, rng=rng, options=options))
+        self.webhooks.serve(host)
+        compile_beside(host, self.rng(f"{name}'s compiler"))
+        self.pipelines[name] = SimulatedPipeline(host, self.rng(f"{name}'s pipeline"))
+        host.start()
+        return host
 
     def client(self, name: str, edge: SimulatedHost) -> SimulatedClient:
         """A client of an edge; it begins to connect."""

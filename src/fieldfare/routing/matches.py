@@ -1,0 +1,30 @@
+"""Who wants which events: events as entries, and pairs of a taker with its entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import repeat
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from fieldfare.files.events import attributes_of
+from fieldfare.files.lines import json_values
+from fieldfare.messages import Delivery, EventsStored
+from fieldfare.routing.taker import Entry, Taker
+
+Matches: TypeAlias = Iterable[tuple[Taker, list[Entry]]]
+
+_delivery = msgspec.json.Decoder(Delivery)
+
+
+def entries_of(record: EventsStored) -> list[Entry]:
+    """The events of a record, ready to be sent."""
+    positions = range(record.position, record.position + len(record.deliveries))
+    return list(zip(positions, repeat(record.expires_at), map(Raw, record.deliveries), strict=False))
+
+
+def attributes_in(entry: Entry) -> Mapping[str, Any]:
+    """The attributes of an event that comes from the log."""
+    return attributes_of(json_values(bytes(_delivery.decode(entry[2]).event)))

@@ -1,0 +1,289 @@
+"""Who takes events: one subscription's events on their way, a state machine.
+
+    ... cursor | in flight ... | waiting ... | resume_after: the rest is read from the log when there is room
+
+All positions up to the cursor are dealt with. A subscriber that is slow, away or new holds no memory: what it has not
+got is found again by reading the log after a position. A taker that cannot do that, because its topic is not kept or
+it asked for best effort only, loses its oldest events instead, and is told.
+
+    DETACHED   nobody takes events
+    LIVE       every new match is offered to it
+    PAUSED     it is behind, and has no room for what the log holds
+    READING    it is behind, and gets the next pieces of the log
+    ENDED      the subscription is no more
+
+Only the methods here write its fields, but for counts and the webhook's call, which belong to who makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from fieldfare.messages import Position
+from fieldfare.qos import Requested
+
+if TYPE_CHECKING:
+    from fieldfare.routing.webhooks import PendingCall
+
+# An event that is ready to be sent to any taker: its position, when it expires, and itself as a Delivery in JSON.
+Entry: TypeAlias = tuple[Position, float, Raw]
+
+
+class TakerState(Enum):
+    """What a taker gets events from."""
+
+    DETACHED = auto()
+    LIVE = auto()
+    PAUSED = auto()
+    READING = auto()
+    ENDED = auto()
+
+
+class Cause(Enum):
+    """Why a taker's state changes."""
+
+    FELL_BEHIND = auto()  # what it needs next is only in the log
+    HAS_ROOM = auto()
+    CAUGHT_UP = auto()  # it has all of the log that has been matched
+    DETACHED = auto()
+    ENDED = auto()
+
+
+_NEXT: Mapping[tuple[TakerState, Cause], TakerState] = {
+    (TakerState.DETACHED, Cause.CAUGHT_UP): TakerState.LIVE,
+    (TakerState.DETACHED, Cause.FELL_BEHIND): TakerState.PAUSED,
+    (TakerState.LIVE, Cause.FELL_BEHIND): TakerState.PAUSED,
+    (TakerState.PAUSED, Cause.FELL_BEHIND): TakerState.PAUSED,
+    (TakerState.PAUSED, Cause.HAS_ROOM): TakerState.READING,
+    (TakerState.READING, Cause.FELL_BEHIND): TakerState.PAUSED,
+    (TakerState.READING, Cause.CAUGHT_UP): TakerState.LIVE,
+    **{(state, Cause.DETACHED): TakerState.DETACHED for state in TakerState if state is not TakerState.ENDED},
+    **{(state, Cause.ENDED): TakerState.ENDED for state in TakerState},
+}
+
+
+class Subscription(msgspec.Struct, frozen=True):
+    """What a subscriber asked for. Durable ones outlive their link; unnamed ones do not."""
+
+    id: str
+    tenant: str
+    topic: str
+    condition: str
+    qos: Requested
+    is_durable: bool
+    webhook: str | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The tenant and the id, which is unique among that tenant's."""
+        return self.tenant, self.id
+
+
+class Taker:
+    """The delivery of one subscription. At most one link, or its webhook, takes events from it at a time."""
+
+    __slots__ = (
+        "_left_unconfirmed",
+        "call",
+        "cursor",
+        "dropped_count",
+        "first_count",
+        "handle",
+        "in_flight",
+        "is_cursor_unwritten",
+        "is_ending",
+        "last_matched_at",
+        "link",
+        "matched_count",
+        "reads_log",
+        "resume_after",
+        "seen",
+        "state",
+        "subscription",
+        "waiting",
+        "window",
+    )
+
+    def __init__(self, subscription: Subscription, handle: int, cursor: Position, *, reads_log: bool) -> None:
+        self.subscription = subscription
+        self.handle = handle
+        self.reads_log = reads_log
+        self.state = TakerState.DETACHED
+        self.cursor = cursor
+        self.resume_after = cursor  # where reading the log goes on, while it is behind
+        self.seen = cursor  # what is offered again up to here has been read from the log already
+        self.link: str | None = None
+        self.window = 0
+        self.waiting: list[Entry] = []
+        self.in_flight: list[Position] = []
+        self.is_ending = False  # the log is being told that the subscription ends
+        self.is_cursor_unwritten = False
+        self.call: PendingCall | None = None
+        self.matched_count = 0
+        self.dropped_count = 0  # of which the subscriber has not been told yet
+        self.first_count = 0  # the topic's events when this subscription began
+        self.last_matched_at = 0.0
+        self._left_unconfirmed: Position = -1
+
+    def _change(self, cause: Cause) -> None:
+        self.state = _NEXT[self.state, cause]
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether somebody takes events."""
+        return self.state in _ATTACHED
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether what it needs next is only in the log."""
+        return self.reads_log and self.state is not TakerState.LIVE
+
+    # Who takes its events
+
+    def attach(self, link: str | None, window: int, after: Position | None, matched: Position) -> None:
+        """Begin to deliver, after a position or else after what was acknowledged; `matched` is the topic's last."""
+        self.detach(matched)
+        if after is not None:
+            self.cursor = self.resume_after = after
+        self.link, self.window = link, window
+        if self.cursor >= matched or not self.reads_log:
+            self.seen = self.cursor
+            self._change(Cause.CAUGHT_UP)
+        else:
+            self._change(Cause.FELL_BEHIND)
+
+    def detach(self, matched: Position) -> None:
+        """Nobody takes events any more; what was not confirmed is read again by the next."""
+        self.settle(matched)
+        self.link = None
+        self.waiting.clear()
+        self.in_flight.clear()
+        self._left_unconfirmed = -1
+        self.resume_after = self.cursor
+        self._change(Cause.DETACHED)
+
+    def end(self) -> None:
+        """The subscription is no more."""
+        self.link = None
+        self._change(Cause.ENDED)
+
+    def recover_cursor(self, position: Position) -> None:
+        """The log says where its subscriber was."""
+        self.cursor = self.resume_after = position
+
+    def settle(self, matched: Position) -> None:
+        """Where nothing is outstanding, all that was matched is dealt with: the cursor need not stay behind."""
+        is_idle = not self.waiting and not self.in_flight and self._left_unconfirmed <= self.cursor
+        if is_idle and not self.is_behind and matched > self.cursor:
+            self.cursor = matched
+
+    # Reading the log
+
+    def read_on(self) -> None:
+        """There is room: be given the next pieces of the log."""
+        self._change(Cause.HAS_ROOM)
+
+    def give(self, entries: Sequence[Entry], waiting_max: int) -> None:
+        """Matches of a piece of the log. Where there is no room for all of them, the rest is read later."""
+        entries = [entry for entry in entries if entry[0] > self.resume_after]
+        if self.subscription.qos.keep_last is not None:
+            self.waiting += entries
+            self.trim(waiting_max)
+            return
+        room = max(0, waiting_max - len(self.waiting))
+        self.waiting += entries[:room]
+        if len(entries) > room:
+            self.resume_after = entries[room][0] - 1
+            self._change(Cause.FELL_BEHIND)
+
+    def read_to(self, position: Position, *, is_end: bool) -> None:
+        """The log has been read up to a position; at its end, be offered what is matched from then on."""
+        self.resume_after = max(self.resume_after, position)
+        if is_end:
+            self.seen = self.resume_after
+            self._change(Cause.CAUGHT_UP)
+
+    def skip_lost(self, lost_before: Position) -> bool:
+        """The log no longer has events up to a position: go on after it. Whether the subscriber misses any by that."""
+        after, self.resume_after = self.resume_after, max(self.resume_after, lost_before)
+        begins = after == -1 and self.subscription.qos.durability == "transient"
+        return after < lost_before and not begins  # who begins with all that is alive has not missed what is not
+
+    # Events
+
+    def offer(self, entries: Sequence[Entry]) -> None:
+        """Take up new matches, which lie after all before, if it is live."""
+        if self.state is TakerState.LIVE:
+            if entries[0][0] <= self.seen:
+                entries = [entry for entry in entries if entry[0] > self.seen]
+            self.waiting += entries
+
+    def take(self, now: float, count_max: int, bytes_max: int) -> list[Raw]:
+        """What may be sent now; it is in flight until it is acknowledged."""
+        if self.subscription.qos.keep_last is not None and self.is_behind:
+            return []  # only when all of it has been read is it known which are the last
+        room = min(count_max, self.window - len(self.in_flight))
+        taken: list[Raw] = []
+        size = used = 0
+        for position, expires_at, delivery in self.waiting:
+            if len(taken) >= room or size >= bytes_max:
+                break
+            used += 1
+            if expires_at > now:
+                taken.append(delivery)
+                self.in_flight.append(position)
+                size += len(delivery)
+        del self.waiting[:used]
+        return taken
+
+    def trim(self, waiting_max: int) -> int:
+        """Of what could not be sent, keep no more than allowed. Returns how many events are lost for good."""
+        depth = self.subscription.qos.keep_last
+        excess = len(self.waiting) - (depth or waiting_max)
+        if excess <= 0:
+            return 0
+        if self.reads_log and depth is None:
+            self.resume_after = self.waiting[waiting_max][0] - 1
+            del self.waiting[waiting_max:]
+            self._change(Cause.FELL_BEHIND)
+            return 0
+        del self.waiting[:excess]
+        self.dropped_count += excess
+        return excess
+
+    def free_waiting(self) -> int:
+        """Free the memory of waiting events. Returns how many are lost for good: the others are read again."""
+        lost = 0 if self.reads_log else len(self.waiting)
+        if self.reads_log and self.waiting:
+            self.resume_after = self.waiting[0][0] - 1
+            self._change(Cause.FELL_BEHIND)
+        self.waiting.clear()
+        self.dropped_count += lost
+        return lost
+
+    def acknowledge(self, position: Position, matched: Position, *, is_final: bool) -> int:
+        """All up to a position, of what was sent or matched, has arrived. Returns how many were in flight.
+
+        If that is final, they are never sent again.
+        """
+        position = min(position, max(matched, self.in_flight[-1] if self.in_flight else matched))
+        arrived = 0
+        for sent in self.in_flight:
+            if sent > position:
+                break
+            arrived += 1
+        del self.in_flight[:arrived]
+        if not is_final:
+            self._left_unconfirmed = max(self._left_unconfirmed, position)
+        elif position > self.cursor:
+            self.cursor = position
+            self.resume_after = max(self.resume_after, position)
+        return arrived
+
+
+_ATTACHED = frozenset({TakerState.LIVE, TakerState.PAUSED, TakerState.READING})

@@ -1,0 +1,114 @@
+"""The links of a node on asyncio: whoever is at the other end is a function that takes frames.
+
+A link is made by whoever has the other end, a socket or a part of this process; here it has a name, and the frames that
+a round sends over it are handed on together at the end of the round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from typing import Any, TypeAlias
+
+from fieldfare.kernel import Kernel
+from fieldfare.messages import Close, Closed, Input, LinkIdentity, Opened, Received, Send
+
+Frames: TypeAlias = Callable[[list[Any]], None]
+
+
+class Connection:
+    """The other end's handle on a link."""
+
+    __slots__ = ("_links", "frames", "link", "on_close", "on_frames")
+
+    def __init__(self, links: Links, link: str, on_frames: Frames, on_close: Callable[[str], None]) -> None:
+        self._links, self.link = links, link
+        self.on_frames, self.on_close = on_frames, on_close
+        self.frames: list[Any] = []  # of this round
+
+    def send(self, frame: Any) -> None:
+        """The other end says something."""
+        self._links.received(self.link, frame)
+
+    def close(self) -> None:
+        """The other end is gone, and hears nothing any more."""
+        self._links.closed(self)
+
+
+class Links:
+    """All links of one node. `tell` queues an input for it, `wake` has it handled soon."""
+
+    def __init__(self, tell: Callable[[Input], None], wake: Callable[[], None]) -> None:
+        self.is_closed: str | None = None  # why nobody is let in any more
+        self._tell, self._wake = tell, wake
+        self._connections: dict[str, Connection] = {}
+        self._speaking: list[Connection] = []  # those with frames to be handed on at the end of the round
+        self._names = count(1)
+
+    def provide(self, kernel: Kernel) -> None:
+        """Perform what a node does with links."""
+        kernel.provide(Send, self._send)
+        kernel.provide(Close, self._close)
+        kernel.at_round_end(self._flush)
+
+    def accept(self, identity: LinkIdentity, on_frames: Frames, on_close: Callable[[str], None]) -> Connection:
+        """A link that the other end opened."""
+        return self.open(f"c{next(self._names)}", identity, on_frames, on_close)
+
+    def open(
+        self, link: str, identity: LinkIdentity, on_frames: Frames, on_close: Callable[[str], None]
+    ) -> Connection:
+        """A link under a name that no other link has."""
+        connection = Connection(self, link, on_frames, on_close)
+        if self.is_closed is not None:
+            asyncio.get_running_loop().call_soon(on_close, self.is_closed)
+            return connection
+        self._connections[link] = connection
+        self._say(Opened(link, identity))
+        return connection
+
+    def received(self, link: str, frame: Any) -> None:
+        """A frame came."""
+        self._say(Received(link, frame))
+
+    def closed(self, connection: Connection) -> None:
+        """The other end is gone."""
+        if self._connections.pop(connection.link, None) is not None:
+            connection.frames.clear()
+            self._say(Closed(connection.link))
+
+    def close_all(self, reason: str) -> None:
+        """Part from everybody."""
+        for link in list(self._connections):
+            self._close(Close(link, reason))
+        self._wake()
+
+    def _say(self, message: Input) -> None:
+        self._tell(message)
+        self._wake()
+
+    def _send(self, effect: Send) -> None:
+        connection = self._connections.get(effect.link)
+        if connection is not None:
+            if not connection.frames:
+                self._speaking.append(connection)
+            connection.frames.append(effect.frame)
+
+    def _close(self, effect: Close) -> None:
+        connection = self._connections.pop(effect.link, None)
+        if connection is not None:
+            _hand_on(connection)
+            self._tell(Closed(effect.link))
+            connection.on_close(effect.reason)
+
+    def _flush(self) -> None:
+        speaking, self._speaking = self._speaking, []
+        for connection in speaking:
+            _hand_on(connection)
+
+
+def _hand_on(connection: Connection) -> None:
+    if connection.frames:
+        frames, connection.frames = connection.frames, []
+        connection.on_frames(frames)
