@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from msgspec.json import Decoder
 from tests.routing.frames import number_of, publication
@@ -29,6 +29,7 @@ from fieldfare.messages import (
     Detach,
     EdgeFrame,
     Effect,
+    EventsStored,
     Fetch,
     Fetched,
     HandedOver,
@@ -50,6 +51,7 @@ from fieldfare.messages import (
     Subscribe,
     TimerDue,
     Unsubscribe,
+    stream_of,
 )
 from fieldfare.routing.edge import Edge
 from fieldfare.routing.options import EdgeOptions
@@ -66,7 +68,7 @@ class Log(Protocol):
     """What the harness needs of a log; a Journal is one."""
 
     def append(self, records: Sequence[Record], *, sync: bool) -> None: ...
-    def read(self, tenant: str, topic: str, after: Position) -> Piece: ...
+    def read(self, stream: str, after: Position) -> Piece[Record]: ...
     def checkpoint(self, records: Sequence[Record]) -> None: ...
 
 
@@ -197,7 +199,8 @@ class Harness:
         self.fetch_count += 1
         assert self.fetch_count < FETCHES_MAX, "the log is read in circles"
         fetch = self.fetches.pop(0)
-        return Fetched(fetch.reader, *self.log.read(fetch.tenant, fetch.topic, fetch.after))
+        piece = self.log.read(stream_of(fetch.tenant, fetch.topic), fetch.after)
+        return Fetched(fetch.reader, *cast("Piece[EventsStored]", piece))
 
     # Webhooks and the pipeline
 

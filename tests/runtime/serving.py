@@ -17,7 +17,7 @@ import uvicorn
 import websockets
 
 from fieldfare.errors import UnauthenticatedError
-from fieldfare.messages import PROTOCOL, Identity
+from fieldfare.messages import EDGE_RECORDS, PROTOCOL, Identity
 from fieldfare.routing.edge import Edge
 from fieldfare.runtime.gateway.application import GatewayOptions, application
 from fieldfare.runtime.gateway.ports import Broker
@@ -69,7 +69,7 @@ async def serving(
 ) -> AsyncIterator[Served]:
     with (
         TemporaryDirectory() as folder,
-        Journal(Path(folder, "log")) as journal,
+        Journal(Path(folder, "log"), EDGE_RECORDS) as journal,
         socket.create_server(("127.0.0.1", 0)) as listener,
     ):
         edge = Edge("edge", random.Random(1))

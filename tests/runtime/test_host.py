@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Raw
 from msgspec.json import decode
 
-from fieldfare.messages import Accepted, Ack, Deliver, Delivery, EdgeFrame, Identity, Publish, Subscribe
+from fieldfare.messages import EDGE_RECORDS, Accepted, Ack, Deliver, Delivery, EdgeFrame, Identity, Publish, Subscribe
 from fieldfare.routing.edge import Edge
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.runtime.host import Connection, Host
@@ -62,7 +62,7 @@ class Latecomer:
 
 def test_who_reads_the_log_gets_its_turn_though_others_publish_without_a_pause(tmp_path: Path) -> None:
     async def run() -> None:
-        with Journal(tmp_path / "log") as journal:
+        with Journal(tmp_path / "log", EDGE_RECORDS) as journal:
             host = Host(Edge("edge", random.Random(1), EdgeOptions(waiting_max=8)), journal)
             await host.start()
             async with asyncio.timeout(PATIENCE_SECONDS):

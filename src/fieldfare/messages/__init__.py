@@ -7,7 +7,8 @@ effects on asyncio, another under a virtual clock (see `fieldfare.runtime` and `
     frames    what a client and its edge send to each other
     inputs    what a host tells a node: a frame came, a record is stored, a timer is due
     effects   what a node asks of its host: send a frame, store a record, set a timer
-    records   what a node's log holds
+    records   what an edge's journal holds
+    streams   what a journal knows of any record: the stream and the positions of its events
 
 `now` is seconds since 1970 by a clock that never jumps: a host reads the time once and then counts monotonically.
 """
@@ -76,6 +77,7 @@ from fieldfare.messages.node import (
     Node,
 )
 from fieldfare.messages.records import (
+    EDGE_RECORDS,
     CursorsMoved,
     DeadLetter,
     EventsStored,
@@ -86,9 +88,16 @@ from fieldfare.messages.records import (
     SubscriptionStored,
     TopicStored,
 )
+from fieldfare.messages.streams import (
+    RecordCodec,
+    Span,
+    names_of,
+    stream_of,
+)
 
 __all__ = [
     "CONDITION_CHARACTERS_MAX",
+    "EDGE_RECORDS",
     "EVENTS_MAX",
     "EVENT_BYTES_MAX",
     "FRAME_BYTES_MAX",
@@ -134,12 +143,14 @@ __all__ = [
     "Reached",
     "Received",
     "Record",
+    "RecordCodec",
     "Ref",
     "RefusalCode",
     "Refused",
     "Right",
     "Send",
     "SetTimer",
+    "Span",
     "Started",
     "Stored",
     "Subscribe",
@@ -152,4 +163,6 @@ __all__ = [
     "Unsubscribe",
     "Unsubscribed",
     "Window",
+    "names_of",
+    "stream_of",
 ]

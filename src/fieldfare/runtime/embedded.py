@@ -22,7 +22,7 @@ from fieldfare.client.aio import Client
 from fieldfare.client.events import Event
 from fieldfare.client.subscription import Subscription, SubscriptionOptions
 from fieldfare.errors import NotConnectedError
-from fieldfare.messages import ClientFrame, EdgeFrame, Identity
+from fieldfare.messages import EDGE_RECORDS, ClientFrame, EdgeFrame, Identity
 from fieldfare.qos import Requested
 from fieldfare.routing.edge import Edge
 from fieldfare.routing.interest import warm_up
@@ -97,7 +97,7 @@ class Embedded(Client):
 
     async def __aenter__(self) -> Self:
         warm_up()
-        self._journal = Journal(self._folder)
+        self._journal = Journal(self._folder, EDGE_RECORDS)
         self._host = Host(Edge("embedded", random.Random()), self._journal)  # noqa: S311 - names, not secrets
         await self._host.start()
         super().__init__(HostTransport(self._host))

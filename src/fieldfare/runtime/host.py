@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from fieldfare.errors import JournalError, JournalFullError, WebhookAddressError
 from fieldfare.messages import (
@@ -29,6 +29,7 @@ from fieldfare.messages import (
     Closed,
     EdgeFrame,
     Effect,
+    EventsStored,
     Fetch,
     Fetched,
     HandedOver,
@@ -40,6 +41,7 @@ from fieldfare.messages import (
     NotStored,
     Opened,
     Received,
+    Record,
     Refused,
     Send,
     SetTimer,
@@ -47,6 +49,7 @@ from fieldfare.messages import (
     Stored,
     Subscribe,
     TimerDue,
+    stream_of,
 )
 from fieldfare.store.journal import Journal
 
@@ -100,7 +103,7 @@ class Host:
     """Runs one node. Everything but the log's thread happens in the event loop that `start` was called in."""
 
     def __init__(
-        self, node: Node, journal: Journal, webhooks: Webhooks | None = None, pipeline: Pipeline | None = None
+        self, node: Node, journal: Journal[Record], webhooks: Webhooks | None = None, pipeline: Pipeline | None = None
     ) -> None:
         self.node, self.journal = node, journal
         self.webhooks, self.pipeline = webhooks, pipeline
@@ -361,11 +364,12 @@ class Host:
 
     def _fetch(self, fetch: Fetch) -> Fetched | None:
         try:
-            piece = self.journal.read(fetch.tenant, fetch.topic, fetch.after)
+            piece = self.journal.read(stream_of(fetch.tenant, fetch.topic), fetch.after)
         except JournalError as error:
             self._fail(error)
             return None
-        return Fetched(fetch.reader, piece.records, piece.position, piece.is_end, piece.lost_before)
+        records = cast("list[EventsStored]", piece.records)  # only these have events, and so a place in a stream
+        return Fetched(fetch.reader, records, piece.position, piece.is_end, piece.lost_before)
 
     def _fetched(self, piece: Fetched | None) -> None:
         if piece is not None:

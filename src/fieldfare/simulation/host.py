@@ -30,6 +30,7 @@ from fieldfare.messages import (
     Started,
     Stored,
     TimerDue,
+    stream_of,
 )
 from fieldfare.simulation.clock import Clock, Timer
 from fieldfare.simulation.disk import SimulatedLog
@@ -182,7 +183,7 @@ class SimulatedHost:
 
     def _fetch(self, effect: Fetch) -> None:
         def read() -> None:
-            fetched = self.log.fetch(effect.reader, effect.tenant, effect.topic, effect.after)
+            fetched = self.log.fetch(effect.reader, stream_of(effect.tenant, effect.topic), effect.after)
             self.later(self.read_seconds * self._rng.random(), lambda: self.tell(fetched))
 
         self.later(self.read_seconds * self._rng.random(), read)
