@@ -1,53 +1,58 @@
-"""A log in memory, for tests: a list of records that is read in small pieces."""
+"""An edge's log in memory, for tests: a real journal over a simulated disk, read in small pieces."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from fieldfare.messages import EventsStored, Position, Record, stream_of
-from fieldfare.store.journal import Piece
+from fieldfare.messages import EDGE_RECORDS, Position, Record
+from fieldfare.simulation.disk import SimulatedDisk
+from fieldfare.store.journal import Journal, JournalOptions, Piece
+
+# Every append has a segment of its own, so that retention may take any beginning of the log.
+OPTIONS = JournalOptions(segment_bytes=1, piece_records_max=3)
 
 
 class MemoryLog:
-    """A log that is a list. A piece of it has few records, so that readers have to ask often."""
+    """A journal in memory. A piece of it has few records, so that readers have to ask often."""
 
-    def __init__(self, piece_records: int = 3) -> None:
-        self.checkpointed: list[Record] = []
-        self.since: list[Record] = []
-        self.all: list[Record] = []
-        self._piece_records = piece_records
-        self._lost: dict[str, Position] = {}
+    def __init__(self, disk: SimulatedDisk | None = None) -> None:
+        self._disk = disk or SimulatedDisk()
+        self._journal, _ = _opened(self._disk)
 
-    def append(self, records: Sequence[Record], *, sync: bool) -> None:  # noqa: ARG002 - as a journal's
-        self.since += records
-        self.all += records
+    @property
+    def all(self) -> list[Record]:
+        """All records that were ever appended, also those that a checkpoint stands for."""
+        disk = self._disk.copy()
+        for number in disk.numbers("checkpoint"):
+            disk.remove("checkpoint", number)
+        return _opened(disk)[1]
+
+    def copy(self) -> MemoryLog:
+        """Another log that holds the same, and goes its own way."""
+        return MemoryLog(self._disk.copy())
+
+    def append(self, records: Sequence[Record], *, sync: bool) -> None:
+        self._journal.append(records, sync=sync)
 
     def recover(self) -> list[Record]:
-        return [*self.checkpointed, *self.since]
+        return _opened(self._disk.copy())[1]
 
     def checkpoint(self, records: Sequence[Record]) -> None:
-        self.checkpointed, self.since = list(records), []
+        self._journal.checkpoint(records)
 
     def trim(self, last: Position) -> None:
         """Remove the events of records up to a position, though they are alive."""
-        for record in self._events():
-            if _last(record) <= last:
-                self._lost[stream_of(record.tenant, record.topic)] = _last(record)
-                self.all.remove(record)
+        self._journal.checkpoint(self.recover())
+        while self._journal.first_position <= last:
+            less = replace(OPTIONS, retention_bytes=self._journal.size_bytes - 1)
+            _opened(self._disk, less)[0].trim(now=0.0)
+            self._journal, _ = _opened(self._disk)
 
-    def read(self, stream: str, after: Position) -> Piece:
-        lost = self._lost.get(stream, -1)
-        lost_before = lost if lost > after else -1
-        events = self._events()
-        wanted = [r for r in events if stream_of(r.tenant, r.topic) == stream and _last(r) > after]
-        if len(wanted) > self._piece_records:
-            records = wanted[: self._piece_records]
-            return Piece(records, _last(records[-1]), is_end=False, lost_before=lost_before)
-        return Piece(wanted, max(after, *map(_last, events), -1), is_end=True, lost_before=lost_before)
-
-    def _events(self) -> list[EventsStored]:
-        return [record for record in self.all if isinstance(record, EventsStored) and record.deliveries]
+    def read(self, stream: str, after: Position) -> Piece[Record]:
+        return self._journal.read(stream, after)
 
 
-def _last(record: EventsStored) -> Position:
-    return record.position + len(record.deliveries) - 1
+def _opened(disk: SimulatedDisk, options: JournalOptions = OPTIONS) -> tuple[Journal[Record], list[Record]]:
+    journal = Journal(disk, EDGE_RECORDS, options)
+    return journal, list(journal.recover())

@@ -8,7 +8,7 @@ import pytest
 from tests.routing.frames import events, subscribed
 from tests.routing.harness import ALL, Harness
 
-from fieldfare.messages import Identity
+from fieldfare.messages import EDGE_RECORDS, Identity
 from fieldfare.qos import Offered, Requested
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.store.journal import Journal, JournalOptions
@@ -226,7 +226,7 @@ def test_who_begins_with_all_that_is_alive_has_missed_nothing() -> None:
 
 def test_catching_up_from_a_real_log_with_retention(tmp_path: Path) -> None:
     options = JournalOptions(segment_bytes=2_000, retention_bytes=6_000)
-    with Journal(tmp_path / "log", options) as journal:
+    with Journal(tmp_path / "log", EDGE_RECORDS, options) as journal:
         assert list(journal.recover()) == []
         harness = Harness(EdgeOptions(waiting_max=8), journal)
         client, publisher = harness.connect(), harness.connect()

@@ -35,7 +35,7 @@ OPTIONS = EdgeOptions(waiting_max=3)
 def revived(harness: Harness, records: Sequence[Record]) -> Harness:
     """Another edge that begins with these records, and has the same events in its log."""
     other = Harness(OPTIONS)
-    other.memory.all = list(harness.memory.all)
+    other.log = other.memory = harness.memory.copy()
     other.now = harness.now
     other.start(records)
     return other

@@ -17,12 +17,15 @@ import uvicorn
 import websockets
 
 from fieldfare.errors import UnauthenticatedError
-from fieldfare.messages import PROTOCOL, Identity
+from fieldfare.messages import EDGE_RECORDS, PROTOCOL, Identity
 from fieldfare.routing.edge import Edge
+from fieldfare.runtime.absent import NoPipeline, NoWebhooks
+from fieldfare.runtime.compiling import Compiling
 from fieldfare.runtime.gateway.application import GatewayOptions, application
 from fieldfare.runtime.gateway.ports import Broker
 from fieldfare.runtime.gateway.sockets import Strangers, server_options
 from fieldfare.runtime.host import Host
+from fieldfare.runtime.log_thread import LogThread
 from fieldfare.store.journal import Journal
 
 ALL = Identity("acme", {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)})
@@ -63,17 +66,23 @@ class Served:
             await self.host.stop("the service stops")
 
 
+def attached(served: Served, name: str) -> bool:
+    """Whether somebody takes the events of a subscription."""
+    taker = served.edge.takers.get("acme", name)
+    return taker is not None and taker.is_attached
+
+
 @asynccontextmanager
 async def serving(
     options: GatewayOptions | None = None, strangers: Strangers | None = None, broker: Broker | None = None
 ) -> AsyncIterator[Served]:
     with (
         TemporaryDirectory() as folder,
-        Journal(Path(folder, "log")) as journal,
+        Journal(Path(folder, "log"), EDGE_RECORDS) as journal,
         socket.create_server(("127.0.0.1", 0)) as listener,
     ):
         edge = Edge("edge", random.Random(1))
-        host = Host(edge, journal)
+        host = Host(edge, LogThread(journal), Compiling(), NoWebhooks(), NoPipeline())
         served = Served(listener.getsockname()[1], edge, host)
         await host.start()
         app = application(broker or host, Tokens(), options or GatewayOptions())

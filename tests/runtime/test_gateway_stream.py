@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
-from tests.runtime.serving import asking, connecting, published, subscribed
+from tests.runtime.serving import asking, attached, connecting, published, subscribed
 
 from fieldfare.runtime.gateway.ports import GatewayOptions
 
@@ -167,12 +167,11 @@ def test_a_stream_that_nobody_reads_is_given_up_and_nothing_is_lost() -> None:
             _, writer = await asyncio.open_connection("127.0.0.1", served.port, limit=1024)
             writer.write(b"GET /v1/subscriptions/all/stream HTTP/1.1\r\nHost: localhost\r\n")
             writer.write(b"Authorization: Bearer all\r\n\r\n")
-            subscription = served.edge.subscriptions["acme", "all"]
             count = 0
             async with asyncio.timeout(60):
-                while not subscription.is_attached:  # noqa: ASYNC110 - it is not told
+                while not attached(served, "all"):  # noqa: ASYNC110 - it is not told
                     await asyncio.sleep(0.01)
-                while subscription.is_attached:
+                while attached(served, "all"):
                     await published(client, {"n": count, "text": "x" * 200_000})
                     count += 1
             writer.close()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import websockets
 from msgspec import Raw
-from tests.runtime.serving import AUTHORIZED, asking, connecting, published, serving
+from tests.runtime.serving import AUTHORIZED, asking, attached, connecting, published, serving
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from fieldfare.messages import FRAME_BYTES_MAX, Accepted, Deliver, Done
@@ -83,7 +83,7 @@ def test_a_handshake_that_is_refused(options: dict[str, Any], status: int) -> No
             response = caught.value.response
             assert response.status_code == status
             assert json.loads(response.body or b"")["status"] == status
-            assert served.edge.connections == {}
+            assert len(served.edge.links) == 0
 
     asyncio.run(story())
 
@@ -120,7 +120,7 @@ def test_a_client_that_does_not_read_is_cut_off_and_can_resume() -> None:
                 )
                 assert (await frames(stalled, 1))[0]["type"] == "subscribed"
                 count = 0
-                while served.edge.subscriptions["acme", "stalled"].is_attached:
+                while attached(served, "stalled"):
                     await published(client, *({"number": count + n, "text": "x" * 200_000} for n in range(10)))
                     count += 10
                 with pytest.raises(ConnectionClosed) as caught:

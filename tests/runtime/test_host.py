@@ -9,10 +9,14 @@ from pathlib import Path
 from msgspec import Raw
 from msgspec.json import decode
 
-from fieldfare.messages import Accepted, Ack, Deliver, Delivery, EdgeFrame, Identity, Publish, Subscribe
+from fieldfare.messages import EDGE_RECORDS, Accepted, Ack, Deliver, Delivery, EdgeFrame, Identity, Publish, Subscribe
 from fieldfare.routing.edge import Edge
 from fieldfare.routing.options import EdgeOptions
-from fieldfare.runtime.host import Connection, Host
+from fieldfare.runtime.absent import NoPipeline, NoWebhooks
+from fieldfare.runtime.compiling import Compiling
+from fieldfare.runtime.host import Host
+from fieldfare.runtime.links import Connection
+from fieldfare.runtime.log_thread import LogThread
 from fieldfare.store.journal import Journal
 
 EVERYTHING = Identity("acme", {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)})
@@ -62,8 +66,9 @@ class Latecomer:
 
 def test_who_reads_the_log_gets_its_turn_though_others_publish_without_a_pause(tmp_path: Path) -> None:
     async def run() -> None:
-        with Journal(tmp_path / "log") as journal:
-            host = Host(Edge("edge", random.Random(1), EdgeOptions(waiting_max=8)), journal)
+        with Journal(tmp_path / "log", EDGE_RECORDS) as journal:
+            edge = Edge("edge", random.Random(1), EdgeOptions(waiting_max=8))
+            host = Host(edge, LogThread(journal), Compiling(), NoWebhooks(), NoPipeline())
             await host.start()
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await Publisher(host, 0, OLD_EVENTS).is_finished.wait()

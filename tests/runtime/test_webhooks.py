@@ -20,7 +20,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from fieldfare.messages import Call, Called
+from fieldfare.messages import CallWebhook, WebhookCalled
 from fieldfare.runtime.addresses import Address, Addresses
 from fieldfare.runtime.webhooks import WebhookOptions, Webhooks
 
@@ -136,12 +136,12 @@ async def calling(
     try:
         yield webhooks
     finally:
-        await webhooks.close()
+        await webhooks.stop()
         checked.close()
 
 
-def call_to(url: str, handle: int = 1) -> Call:
-    return Call(handle, "alerts", url, "traffic", 7, EVENTS)
+def call_to(url: str, handle: int = 1) -> CallWebhook:
+    return CallWebhook(handle, "acme", "alerts", url, "traffic", 7, EVENTS)
 
 
 def run(coroutine: Callable[[], Awaitable[T]]) -> T:
@@ -151,10 +151,10 @@ def run(coroutine: Callable[[], Awaitable[T]]) -> T:
     return asyncio.run(bounded())
 
 
-def called(endpoint: Endpoint, *allowed: str, **options: Any) -> Called:
+def called(endpoint: Endpoint, *allowed: str, **options: Any) -> WebhookCalled:
     """The result of one call to a server."""
 
-    async def once() -> Called:
+    async def once() -> WebhookCalled:
         async with serving(endpoint), calling(*allowed, **options) as webhooks:
             return await webhooks.call(call_to(endpoint.url))
 
@@ -163,7 +163,7 @@ def called(endpoint: Endpoint, *allowed: str, **options: Any) -> Called:
 
 def test_events_are_posted_as_they_are_and_taken() -> None:
     endpoint = Endpoint(answering(OK))
-    assert called(endpoint) == Called(1, 7)
+    assert called(endpoint) == WebhookCalled(1, "acme", "alerts", 7)
     [request] = endpoint.requests
     assert request.line == "POST /hook HTTP/1.1"
     assert request.headers["content-type"] == "application/json"
@@ -221,7 +221,7 @@ def test_a_retry_after_that_says_nothing_is_passed_over(value: str) -> None:
 
 
 def test_a_redirect_is_not_followed() -> None:
-    async def once() -> tuple[Called, int]:
+    async def once() -> tuple[WebhookCalled, int]:
         async with serving(Endpoint(answering(OK))) as target, calling() as webhooks:
             moved = f"HTTP/1.1 307 Moved\r\nLocation: {target.url}\r\nContent-Length: 0\r\n\r\n"
             async with serving(Endpoint(answering(moved.encode()))) as endpoint:
@@ -256,7 +256,7 @@ def test_headers_without_an_end_are_a_failure() -> None:
 
 
 def test_nobody_there_is_a_failure_that_may_pass() -> None:
-    async def once() -> Called:
+    async def once() -> WebhookCalled:
         async with serving(Endpoint(answering(OK))) as endpoint:
             url = endpoint.url
         async with calling() as webhooks:
@@ -274,7 +274,7 @@ def test_an_endpoint_that_hangs_is_given_up() -> None:
 
 
 def test_an_endpoint_that_hangs_holds_nobody_else() -> None:
-    async def once() -> list[Called]:
+    async def once() -> list[WebhookCalled]:
         async with (
             serving(Endpoint(hang)) as stuck,
             serving(Endpoint(answering(OK))) as sound,
@@ -314,7 +314,7 @@ def test_an_internal_address_is_not_called() -> None:
 def test_a_name_that_changes_its_answer_is_looked_at_again_for_every_connection() -> None:
     """DNS rebinding: public when it is checked, internal when it is called."""
 
-    async def once() -> tuple[Called, int]:
+    async def once() -> tuple[WebhookCalled, int]:
         addresses = iter(["8.8.8.8", "127.0.0.1"])
 
         async def resolve(_host: str, _port: int) -> list[Address]:
@@ -352,7 +352,7 @@ def test_the_address_that_was_checked_is_the_one_that_is_called() -> None:
 
 
 def test_the_next_address_is_tried_where_the_first_does_not_answer() -> None:
-    async def once() -> Called:
+    async def once() -> WebhookCalled:
         async def resolve(_host: str, _port: int) -> list[Address]:
             return [ip_address("::1"), ip_address("127.0.0.1")]
 
@@ -382,7 +382,7 @@ def test_a_certificate_is_checked_by_the_name(tmp_path: Path, host: str, is_soun
     async def resolve(_host: str, _port: int) -> list[Address]:
         return [ip_address("127.0.0.1")]
 
-    async def once() -> Called:
+    async def once() -> WebhookCalled:
         checked = Addresses([host], resolve)
         client = ssl.create_default_context(cafile=certificate)
         async with (

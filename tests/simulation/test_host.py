@@ -9,8 +9,7 @@ from msgspec import Raw
 from fieldfare.messages import (
     Accepted,
     Append,
-    Call,
-    Called,
+    CallWebhook,
     Close,
     Closed,
     DeclareTopic,
@@ -35,6 +34,8 @@ from fieldfare.messages import (
     Stored,
     TimerDue,
     Unsubscribe,
+    WebhookCalled,
+    stream_of,
 )
 from fieldfare.simulation.clock import START, Clock
 from fieldfare.simulation.history import History
@@ -73,14 +74,13 @@ class Counting:
                     connection, ref = self._asked.pop(asked)
                     yield Send(connection, Refused(ref, "storage", reason))
             case Received(connection, List()):
-                yield Fetch(connection, "x", "t", 0)
-            case Fetched(reader, records):
+                yield Fetch(connection, stream_of("x", "t"), 0)
+            case Fetched(str(reader), records):
                 yield Send(reader, Listed(0, [{"count": len(records)}]))
             case Received(connection, DeclareTopic(ref=ref)):
-                yield SetTimer(f"{connection} {ref}", now + 60.0)
-            case TimerDue(key):
-                connection, ref_text = key.split()
-                yield Send(connection, Done(int(ref_text)))
+                yield SetTimer((connection, ref), now + 60.0)
+            case TimerDue((str(connection), int(ref))):
+                yield Send(connection, Done(ref))
             case Received(connection, Unsubscribe(ref=ref)):
                 yield Send(connection, Done(ref))
                 yield Close(connection, "as you wish")
@@ -143,7 +143,7 @@ def test_a_node_is_told_of_connections_frames_and_their_end() -> None:
     told = machine.nodes[0].told
     assert told[0] == Started()
     assert isinstance(told[1], Opened)
-    assert told[-1] == Closed(told[1].connection)
+    assert told[-1] == Closed(told[1].link)
 
 
 def test_what_a_node_says_before_it_closes_a_connection_still_arrives() -> None:
@@ -236,7 +236,9 @@ class Calling(Counting):
 
     def _effects(self, message: Input, now: float) -> Iterator[Effect]:  # noqa: ARG002 - it is called with it
         if isinstance(message, TimerDue):
-            yield Call(3, "s", "https://hook", "t", 7, [Raw(b'{"position":7,"id":"e","at":1.0,"event":{}}')])
+            yield CallWebhook(
+                3, "acme", "s", "https://hook", "t", 7, [Raw(b'{"position":7,"id":"e","at":1.0,"event":{}}')]
+            )
 
 
 def test_webhooks_take_refuse_hang_or_are_out_of_reach() -> None:
@@ -253,17 +255,17 @@ def test_webhooks_take_refuse_hang_or_are_out_of_reach() -> None:
         took.append(len(events))
         return answers.pop(0)
 
-    def outcome() -> Called:
+    def outcome() -> WebhookCalled:
         host.tell(TimerDue("call"))
         network.clock.run_for(20.0)
-        assert isinstance(node.told[-1], Called)
+        assert isinstance(node.told[-1], WebhookCalled)
         return node.told[-1]
 
     assert outcome().failure == "nobody listens there"
     webhooks.add("https://hook", endpoint)
-    assert outcome() == Called(3, 7)
-    assert outcome() == Called(3, 7, "gone", is_permanent=True, retry_after_seconds=3.0)
-    assert outcome() == Called(3, 7, "no answer in time")
+    assert outcome() == WebhookCalled(3, "acme", "s", 7)
+    assert outcome() == WebhookCalled(3, "acme", "s", 7, "gone", is_permanent=True, retry_after_seconds=3.0)
+    assert outcome() == WebhookCalled(3, "acme", "s", 7, "no answer in time")
     network.partition({"node"}, {"https://hook"})
-    assert outcome() == Called(3, 7, "no answer in time")
+    assert outcome() == WebhookCalled(3, "acme", "s", 7, "no answer in time")
     assert took == [1, 1, 1]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import cast
 
-from fieldfare.messages import CursorsMoved, EventsStored, Position, Record
-from fieldfare.store.journal import Journal, JournalOptions
+from fieldfare.messages import EDGE_RECORDS, CursorsMoved, EventsStored, Position, Record, stream_of
+from fieldfare.store.disk import Disk
+from fieldfare.store.journal import READ_BYTES, Journal, JournalOptions, Piece
 
 FOREVER = 1e12
 TENANT = "acme"
@@ -22,8 +24,13 @@ def cursor(position: Position) -> CursorsMoved:
     return CursorsMoved(TENANT, {"s": position})
 
 
-def opened(folder: Path, options: JournalOptions | None = None) -> tuple[Journal, list[Record]]:
-    journal = Journal(folder, options)
+def last_of(record: EventsStored) -> Position:
+    """The position of a record's last event."""
+    return record.position + len(record.deliveries) - 1
+
+
+def opened(disk: Disk | Path, options: JournalOptions | None = None) -> tuple[Journal[Record], list[Record]]:
+    journal = Journal(disk, EDGE_RECORDS, options)
     try:
         return journal, list(journal.recover())
     except BaseException:
@@ -31,16 +38,20 @@ def opened(folder: Path, options: JournalOptions | None = None) -> tuple[Journal
         raise
 
 
-def recovered(folder: Path) -> list[Record]:
-    journal, records = opened(folder)
+def recovered(disk: Disk | Path) -> list[Record]:
+    journal, records = opened(disk)
     journal.close()
     return records
 
 
-def read_all(journal: Journal, topic: str, after: Position = -1, bytes_max: int = 1) -> list[EventsStored]:
+def read(journal: Journal[Record], topic: str, after: Position, bytes_max: int = READ_BYTES) -> Piece[EventsStored]:
+    return cast("Piece[EventsStored]", journal.read(stream_of(TENANT, topic), after, bytes_max))
+
+
+def read_all(journal: Journal[Record], topic: str, after: Position = -1, bytes_max: int = 1) -> list[EventsStored]:
     found: list[EventsStored] = []
     while True:
-        piece = journal.read(TENANT, topic, after, bytes_max)
+        piece = read(journal, topic, after, bytes_max)
         assert piece.records or piece.is_end
         assert piece.position > after or piece.is_end
         found += piece.records

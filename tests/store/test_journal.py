@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 from unittest import mock
@@ -14,14 +15,24 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.store.journal_records import FOREVER, TENANT, cursor, events, filled, opened, read_all, recovered
+from tests.store.journal_records import (
+    FOREVER,
+    TENANT,
+    cursor,
+    events,
+    filled,
+    last_of,
+    opened,
+    read,
+    read_all,
+    recovered,
+)
 
 from fieldfare.errors import JournalError, JournalFailedError
-from fieldfare.messages import EventsStored, Position, Reached, Record, SubscriptionStored
+from fieldfare.messages import EDGE_RECORDS, EventsStored, Position, Reached, Record, SubscriptionStored
 from fieldfare.qos import Requested
-from fieldfare.store import frames, segments
+from fieldfare.store import journal_format
 from fieldfare.store.journal import Journal, JournalOptions
-from fieldfare.store.segments import last_of
 
 SMALL = JournalOptions(segment_bytes=300, retention_bytes=1_000)
 TOPICS = ["news", "quotes", "rare"]
@@ -45,11 +56,11 @@ class JournalAgainstList(RuleBasedStateMachine):
     def open(self, block_bytes: int, retention_bytes: int) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "log"
-        # Flushes cost time and show nothing here; small blocks make readers cross them.
+        # Flushes cost time and show nothing here.
         self.patches = ExitStack()
         self.patches.enter_context(mock.patch("fieldfare.store.folder.flush"))
-        self.patches.enter_context(mock.patch.object(segments, "BLOCK_BYTES", block_bytes))
-        self.options = JournalOptions(segment_bytes=300, retention_bytes=retention_bytes)
+        # Small blocks make readers cross them.
+        self.options = JournalOptions(segment_bytes=300, retention_bytes=retention_bytes, block_bytes=block_bytes)
         self.journal, found = opened(self.path, self.options)
         assert found == []
 
@@ -101,7 +112,7 @@ class JournalAgainstList(RuleBasedStateMachine):
         expected = [record for record in self.kept() if record.topic == topic and last_of(record) > after]
         assert read_all(self.journal, topic, after, bytes_max) == expected
 
-        piece = self.journal.read(TENANT, topic, after, bytes_max)
+        piece = read(self.journal, topic, after, bytes_max)
         lost = self.lost.get(topic, -1)
         assert piece.lost_before == (lost if lost > after else -1)
 
@@ -123,7 +134,7 @@ class JournalAgainstList(RuleBasedStateMachine):
         alive = {record.topic for record in gone if record.expires_at > self.now}
         assert not alive or size > self.options.retention_bytes
         for topic in alive:  # a segment's worth of the topic may have been alive or not, but it was this topic's
-            lost = self.journal.read(TENANT, topic, -1).lost_before
+            lost = read(self.journal, topic, -1).lost_before
             assert max(last_of(one) for one in gone if one.topic == topic and one.expires_at > self.now) <= lost
             assert lost in {last_of(one) for one in gone if one.topic == topic}
             self.lost[topic] = lost
@@ -150,7 +161,7 @@ TestJournalAgainstList = JournalAgainstList.TestCase
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
+def journal(tmp_path: Path) -> Iterator[Journal[Record]]:
     journal, _ = opened(tmp_path / "log", SMALL)
     with journal:
         yield journal
@@ -177,7 +188,7 @@ def test_a_batch_larger_than_a_segment_has_one_of_its_own(tmp_path: Path) -> Non
     assert recovered(tmp_path) == [cursor(0), *large, cursor(4)]
 
 
-def test_a_checkpoint_is_due_once_a_new_segment_has_begun(journal: Journal) -> None:
+def test_a_checkpoint_is_due_once_a_new_segment_has_begun(journal: Journal[Record]) -> None:
     journal.append([events(0, payload=b"x" * 200)], sync=False)
     assert not journal.is_due_for_checkpoint
     journal.append([events(1, payload=b"x" * 200)], sync=False)
@@ -186,7 +197,7 @@ def test_a_checkpoint_is_due_once_a_new_segment_has_begun(journal: Journal) -> N
     assert not journal.is_due_for_checkpoint
 
 
-def grow(journal: Journal, count: int, topic: str, expires_at: float = FOREVER) -> None:
+def grow(journal: Journal[Record], count: int, topic: str, expires_at: float = FOREVER) -> None:
     """So many segments of one event."""
     for _ in range(count):
         journal.append(
@@ -205,18 +216,18 @@ def test_retention_by_size_says_what_is_lost_and_remembers_it(tmp_path: Path) ->
         assert journal.first_position > 1
         lost = journal.first_position - 1
         # An expired event would not have been delivered any more: nobody misses it.
-        assert journal.read(TENANT, "quiet", -1) == ([], 9, True, -1)
-        assert journal.read(TENANT, "news", lost - 1).lost_before == lost
-        assert journal.read(TENANT, "news", lost).lost_before == -1
+        assert read(journal, "quiet", -1) == ([], 9, True, -1)
+        assert read(journal, "news", lost - 1).lost_before == lost
+        assert read(journal, "news", lost).lost_before == -1
         first = journal.first_position
     journal, _ = opened(tmp_path, SMALL)
     with journal:
         assert (journal.first_position, journal.last_position) == (first, 9)
-        assert journal.read(TENANT, "news", -1).lost_before == lost
+        assert read(journal, "news", -1).lost_before == lost
         assert [record.position for record in read_all(journal, "news")] == list(range(first, 10))
 
 
-def test_retention_by_lifespan(journal: Journal) -> None:
+def test_retention_by_lifespan(journal: Journal[Record]) -> None:
     grow(journal, 2, "news", expires_at=5.0)
     journal.checkpoint([])
     journal.trim(now=4.9)
@@ -243,20 +254,20 @@ def test_nothing_is_removed_that_the_checkpoint_before_the_last_needs(tmp_path: 
     assert [record.position for record in found[1:] if isinstance(record, EventsStored)] == list(range(6, 12))
 
 
-def test_a_rare_topic_is_read_without_the_rest(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "BLOCK_BYTES", 100)
+def test_a_rare_topic_is_read_without_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, _ = opened(tmp_path, replace(SMALL, block_bytes=100))
     grow(journal, 50, "busy")
     grow(journal, 1, "rare")
     grow(journal, 50, "busy")
     sizes: list[int] = []
     blocks = Journal._read_block
 
-    def counted(self: Journal, start: int, end: int) -> Iterator[tuple[Record, int]]:
+    def counted(self: Journal[Record], start: int, end: int) -> Iterator[tuple[Record, int]]:
         sizes.append(end - start)
         return blocks(self, start, end)
 
     monkeypatch.setattr(Journal, "_read_block", counted)
-    piece = journal.read(TENANT, "rare", -1)
+    piece = read(journal, "rare", -1)
     assert [record.position for record in piece.records] == [50]
     assert piece[1:] == (100, True, -1)
     assert sum(sizes) < 300
@@ -264,7 +275,7 @@ def test_a_rare_topic_is_read_without_the_rest(journal: Journal, monkeypatch: py
 
 def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as later:
-        later.setattr(frames, "FORMAT", 2)
+        later.setattr(journal_format, "FORMAT", 2)
         filled(tmp_path, [[cursor(0)]])
     with pytest.raises(JournalError, match="has format 2, but this version of Fieldfare reads format 1"):
         recovered(tmp_path)
@@ -273,7 +284,7 @@ def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_record_that_is_unknown_is_refused(tmp_path: Path) -> None:
     filled(tmp_path, [[]])
     path = tmp_path / "segment-000000000001.log"
-    path.write_bytes(path.read_bytes() + frames.framed([b"\x91\xa1?"]))
+    path.write_bytes(path.read_bytes() + journal_format.framed([b"\x91\xa1?"]))
     with pytest.raises(JournalError, match="is whole, but unknown to this version"):
         recovered(tmp_path)
 
@@ -305,5 +316,5 @@ def test_a_missing_segment_is_loud(tmp_path: Path, name: str) -> None:
 
 
 def test_it_is_recovered_before_it_is_used(tmp_path: Path) -> None:
-    with Journal(tmp_path) as journal, pytest.raises(JournalError, match="recover it first"):
+    with Journal(tmp_path, EDGE_RECORDS) as journal, pytest.raises(JournalError, match="recover it first"):
         journal.append([cursor(0)], sync=True)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from tests.store.crashing_disk import Contents, CrashingDisk
-from tests.store.journal_records import FOREVER, TENANT, cursor, events, filled, opened, read_all, recovered
+from tests.store.journal_records import FOREVER, cursor, events, filled, opened, read, read_all, recovered
 
 from fieldfare.errors import JournalError, JournalFailedError
-from fieldfare.messages import Position, Reached, Record
+from fieldfare.messages import EDGE_RECORDS, Position, Reached, Record
 from fieldfare.store import folder as files
-from fieldfare.store import frames
+from fieldfare.store import journal_format
 from fieldfare.store.journal import JournalOptions
 
 OPTIONS = JournalOptions(segment_bytes=300, retention_bytes=600)
@@ -142,7 +142,7 @@ def loss(folder: Path, state: Contents) -> tuple[Position, Position]:
     restore(folder, state)
     journal, _ = opened(folder)
     with journal:
-        return journal.first_position, journal.read(TENANT, "news", -1).lost_before
+        return journal.first_position, read(journal, "news", -1).lost_before
 
 
 def test_what_was_recovered_once_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_what_was_recovered_once_stays(tmp_path: Path, monkeypatch: pytest.Monke
     filled(log, [records(0, 1)], OPTIONS)
     disk = CrashingDisk(log, monkeypatch)
     with (log / "segment-000000000001.log").open("ab") as file:
-        file.write(frames.framed([frames.encode(record) for record in records(1, 2)]) + b"torn")
+        file.write(journal_format.framed([EDGE_RECORDS.encode(record) for record in records(1, 2)]) + b"torn")
     journal, _ = opened(log, OPTIONS)
     with journal:
         disk.promised = 3
@@ -178,7 +178,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def start_of(data: bytes, number: int) -> int:
     """The byte where the frame of a record begins."""
-    return data.index(frames.framed([frames.encode(records(number, 1)[0])])[8:]) - 8
+    return data.index(journal_format.framed([EDGE_RECORDS.encode(records(number, 1)[0])])[8:]) - 8
 
 
 def test_the_last_segment_cut_off_at_every_byte(log: Path, tmp_path: Path) -> None:

@@ -12,16 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.store.journal_records import TENANT, cursor, events, opened, read_all, recovered
+from tests.store.journal_records import cursor, events, opened, read, read_all, recovered
 
 from fieldfare.errors import JournalError, JournalFailedError, JournalFullError
-from fieldfare.messages import Record
+from fieldfare.messages import EDGE_RECORDS, Record
 from fieldfare.store.journal import Journal, JournalOptions
 
 LARGE = b"x" * 50_000
 
 
-def fill(journal: Journal) -> int:
+def fill(journal: Journal[Record]) -> int:
     """Append until there is no space; how many records were taken."""
     for count in range(1_000):
         try:
@@ -150,7 +150,7 @@ def test_a_limit_on_the_size_of_files_refuses_like_a_full_disk(tmp_path: Path) -
     done = run(
         """
 import resource, signal
-journal = Journal(folder); list(journal.recover())
+journal = Journal(folder, EDGE_RECORDS); list(journal.recover())
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 journal.append([CursorsMoved("acme", {"s": 1})], sync=True)
@@ -168,7 +168,7 @@ journal.append([CursorsMoved("acme", {"s": 2})], sync=True)
 
 
 APPENDING = """
-journal = Journal(folder); list(journal.recover())
+journal = Journal(folder, EDGE_RECORDS); list(journal.recover())
 for number in range(6):
     try:
         journal.append([CursorsMoved("acme", {"s": number})], sync=number != 4)
@@ -212,10 +212,10 @@ def test_a_failed_flush_is_final(tmp_path: Path, fault: str, first_failed: int) 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
     journal, _ = opened(tmp_path / "log")
-    script = "try:\n    Journal(folder)\nexcept JournalError as error:\n    print(error)"
+    script = "try:\n    Journal(folder, EDGE_RECORDS)\nexcept JournalError as error:\n    print(error)"
     with journal:
         with pytest.raises(JournalError, match="another process has this log: stop it, or use another folder"):
-            Journal(tmp_path / "log")
+            Journal(tmp_path / "log", EDGE_RECORDS)
         assert "another process has this log" in run(script, tmp_path / "log").stdout
     assert run(script, tmp_path / "log").stdout == ""
 
@@ -223,7 +223,7 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
 def test_what_was_written_survives_the_kill_of_its_process(tmp_path: Path) -> None:
     script = """
 import os, signal
-journal = Journal(folder); list(journal.recover())
+journal = Journal(folder, EDGE_RECORDS); list(journal.recover())
 journal.append([CursorsMoved("acme", {"s": 1})], sync=False)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -234,13 +234,13 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(JournalError, match="check the disk and the rights"):
-        Journal(tmp_path / "file" / "log")
+        Journal(tmp_path / "file" / "log", EDGE_RECORDS)
 
 
 def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
     journal, _ = opened(tmp_path / "a" / "log")
     with journal:
         journal.checkpoint([])
-        assert journal.read(TENANT, "news", -1) == ([], -1, True, -1)
+        assert read(journal, "news", -1) == ([], -1, True, -1)
     assert (tmp_path / "a" / "log").stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "a" / "log").iterdir()} == {0o600}

@@ -7,7 +7,8 @@ effects on asyncio, another under a virtual clock (see `fieldfare.runtime` and `
     frames    what a client and its edge send to each other
     inputs    what a host tells a node: a frame came, a record is stored, a timer is due
     effects   what a node asks of its host: send a frame, store a record, set a timer
-    records   what a node's log holds
+    records   what an edge's journal holds
+    streams   what a journal knows of any record: the stream and the positions of its events
 
 `now` is seconds since 1970 by a clock that never jumps: a host reads the time once and then counts monotonically.
 """
@@ -93,6 +94,7 @@ from fieldfare.messages.node import (
     Node,
 )
 from fieldfare.messages.records import (
+    EDGE_RECORDS,
     CursorsMoved,
     DeadLetter,
     EventsStored,
@@ -102,11 +104,17 @@ from fieldfare.messages.records import (
     SubscriptionRemoved,
     SubscriptionStored,
     TopicStored,
+)
+from fieldfare.messages.streams import (
+    RecordCodec,
+    Span,
+    names_of,
     stream_of,
 )
 
 __all__ = [
     "CONDITION_CHARACTERS_MAX",
+    "EDGE_RECORDS",
     "EVENTS_MAX",
     "EVENT_BYTES_MAX",
     "FRAME_BYTES_MAX",
@@ -153,7 +161,6 @@ __all__ = [
     "NotStored",
     "Notice",
     "NoticeKind",
-    "stream_of",
     "Opened",
     "PeerIdentity",
     "PipelineMatched",
@@ -163,6 +170,7 @@ __all__ = [
     "Reached",
     "Received",
     "Record",
+    "RecordCodec",
     "Ref",
     "RefusalCode",
     "Refused",
@@ -170,6 +178,7 @@ __all__ = [
     "Send",
     "SendDatagram",
     "SetTimer",
+    "Span",
     "Started",
     "Stored",
     "Subscribe",
@@ -186,4 +195,6 @@ __all__ = [
     "WebhookCalled",
     "WebhookChecked",
     "Window",
+    "names_of",
+    "stream_of",
 ]

@@ -1,4 +1,4 @@
-"""What a node's log holds: msgpack, versioned by the log's format. A checkpoint is records too."""
+"""The records in an edge's journal: msgpack, versioned by the journal's format. A checkpoint is records too."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from typing import TypeAlias
 import msgspec
 
 from fieldfare.messages.frames import Position
+from fieldfare.messages.streams import Span, stream_of
 from fieldfare.qos import Matching, Offered, Requested
 
 
 class _Record(msgspec.Struct, frozen=True, gc=False, array_like=True):
     pass
-
-
-def stream_of(tenant: str, topic: str) -> str:
-    """The name of a topic's stream in the log. A topic's name holds no slash, so no two topics share one."""
-    return f"{tenant}/{topic}"
 
 
 class EventsStored(_Record, frozen=True, tag="e"):
@@ -109,3 +105,26 @@ Record: TypeAlias = (
     | PublishersMoved
     | Reached
 )
+
+
+class _EdgeRecords:
+    """The codec of an edge's records. A topic of a tenant is a stream."""
+
+    def __init__(self) -> None:
+        self._encoder = msgspec.msgpack.Encoder()
+        self._decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
+
+    def encode(self, record: Record) -> bytes:
+        return self._encoder.encode(record)
+
+    def decode(self, body: bytes | memoryview) -> Record:
+        return self._decoder.decode(body)
+
+    def span(self, record: Record) -> Span | None:
+        if not isinstance(record, EventsStored) or not record.deliveries:
+            return None
+        last = record.position + len(record.deliveries) - 1
+        return Span(stream_of(record.tenant, record.topic), record.position, last, record.expires_at)
+
+
+EDGE_RECORDS = _EdgeRecords()

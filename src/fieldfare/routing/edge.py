@@ -265,9 +265,7 @@ class Edge:
     def _tidy_soon(self, now: float) -> None:
         self.timers.ensure(EdgeTimer.TIDY, now + self._options.tidy_seconds)
 
-    def _deliver(
-        self, topic: Topic, entries: Sequence[Entry], rows: Sequence[dict[str, Any]], now: float
-    ) -> None:
+    def _deliver(self, topic: Topic, entries: Sequence[Entry], rows: Sequence[dict[str, Any]], now: float) -> None:
         self.deliveries.offer(topic, topic.matches(entries, rows), entries[-1][0], now)
 
     # Topics and lists

@@ -49,9 +49,7 @@ class PipelineBatches:
         names = [[name for name in event.subscriptions if topic.taker_of(name)] for event in wanted]
         oldest = min((event.at for event in wanted), default=now)
         expires_at = oldest + topic.offered.lifespan_seconds
-        record = EventsStored(
-            first, *topic.key, now, expires_at, deliveries, subscriptions=names, batch=message.batch
-        )
+        record = EventsStored(first, *topic.key, now, expires_at, deliveries, subscriptions=names, batch=message.batch)
         self._log.append(record, PendingBatch(topic, message.batch, wanted, record))
 
     def stored(self, batch: PendingBatch, now: float) -> None:

@@ -249,9 +249,7 @@ class Subscribing:
                 self._store(pending, now)
 
     def _hand(self, made: Subscription, condition: str | None, waiter: PendingSubscription | None) -> None:
-        self._pipeline.ask(
-            lambda number: HandSubscription(number, made.tenant, made.topic, made.id, condition), waiter
-        )
+        self._pipeline.ask(lambda number: HandSubscription(number, made.tenant, made.topic, made.id, condition), waiter)
 
     def handed(self, pending: PendingSubscription, now: float) -> None:
         """The pipeline's store has it."""

@@ -26,9 +26,7 @@ class Compiling(Capability):
 
     def _compile(self, effect: CompileConditions) -> None:
         if is_quick(effect.conditions):
-            self._host.tell(
-                ConditionsCompiled(effect.number, compile_conditions(effect.handles, effect.conditions))
-            )
+            self._host.tell(ConditionsCompiled(effect.number, compile_conditions(effect.handles, effect.conditions)))
             return
 
         def done(future: Future[CompiledConditions]) -> None:

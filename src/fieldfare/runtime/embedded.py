@@ -22,7 +22,7 @@ from fieldfare.client.aio import Client
 from fieldfare.client.events import Event
 from fieldfare.client.subscription import Subscription, SubscriptionOptions
 from fieldfare.errors import NotConnectedError
-from fieldfare.messages import ClientFrame, EdgeFrame, Identity
+from fieldfare.messages import EDGE_RECORDS, ClientFrame, EdgeFrame, Identity
 from fieldfare.qos import Requested
 from fieldfare.routing.edge import Edge
 from fieldfare.routing.interest import warm_up
@@ -101,7 +101,7 @@ class Embedded(Client):
 
     async def __aenter__(self) -> Self:
         warm_up()
-        self._journal = Journal(self._folder)
+        self._journal = Journal(self._folder, EDGE_RECORDS)
         edge = Edge("embedded", random.Random())  # noqa: S311 - names, not secrets
         self._host = Host(edge, LogThread(self._journal), Compiling(), NoWebhooks(), NoPipeline())
         await self._host.start()

@@ -56,9 +56,7 @@ class Links:
         """A link that the other end opened."""
         return self.open(f"c{next(self._names)}", identity, on_frames, on_close)
 
-    def open(
-        self, link: str, identity: LinkIdentity, on_frames: Frames, on_close: Callable[[str], None]
-    ) -> Connection:
+    def open(self, link: str, identity: LinkIdentity, on_frames: Frames, on_close: Callable[[str], None]) -> Connection:
         """A link under a name that no other link has."""
         connection = Connection(self, link, on_frames, on_close)
         if self.is_closed is not None:

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 class LogThread(Capability):
     """Stores and reads a node's records."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal[Any]) -> None:
         self.journal = journal
         self.flush_seconds = 0.0  # of all flushes together
         self.flush_count = 0

@@ -21,7 +21,7 @@ from typing import Any
 import uvicorn
 
 from fieldfare.errors import FieldfareError, ServiceError
-from fieldfare.messages import DeclareTopic, Done, Identity
+from fieldfare.messages import EDGE_RECORDS, DeclareTopic, Done, Identity, Record
 from fieldfare.routing.edge import Edge
 from fieldfare.routing.interest import warm_up
 from fieldfare.runtime.absent import NoPipeline
@@ -54,8 +54,12 @@ def serve(settings: Settings, announce: Announce) -> None:
     is_open = is_development(settings.server, has_tokens=bool(TokenFile(folder).tokens()))
     with _bound(settings.server) as listener:
         _make(folder)
-        log = JournalOptions(settings.log.segment_bytes, settings.log.retention_bytes)
-        with Journal(folder / "log", log) as journal, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        log = Journal(
+            folder / "log",
+            EDGE_RECORDS,
+            JournalOptions(settings.log.segment_bytes, settings.log.retention_bytes),
+        )
+        with log as journal, asyncio.Runner(loop_factory=_loop_factory()) as runner:
             if is_open:
                 _log.warning(
                     "DEVELOPMENT MODE: there are no tokens, so every program on this machine may do everything here; "
@@ -65,7 +69,11 @@ def serve(settings: Settings, announce: Announce) -> None:
 
 
 async def _serve(
-    settings: Settings, journal: Journal, authenticator: Authenticator, listener: socket.socket, announce: Announce
+    settings: Settings,
+    journal: Journal[Record],
+    authenticator: Authenticator,
+    listener: socket.socket,
+    announce: Announce,
 ) -> None:
     webhooks = Webhooks(Addresses(settings.webhooks.allow), WebhookOptions(secret=settings.webhooks.secret))
     edge = Edge("edge", random.SystemRandom(), settings.edge)

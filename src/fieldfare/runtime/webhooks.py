@@ -205,9 +205,7 @@ class _CheckedNetwork(httpcore.AsyncNetworkBackend):
 def _called(
     call: CallWebhook, failure: str | None = None, *, is_permanent: bool = False, retry_after: float | None = None
 ) -> WebhookCalled:
-    return WebhookCalled(
-        call.handle, call.tenant, call.subscription, call.position, failure, is_permanent, retry_after
-    )
+    return WebhookCalled(call.handle, call.tenant, call.subscription, call.position, failure, is_permanent, retry_after)
 
 
 def _key(secret: str | None) -> bytes | None:

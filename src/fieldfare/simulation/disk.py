@@ -1,54 +1,202 @@
-"""A log in memory that behaves like one on a disk: what is appended is safe only some time later, and a crash shows it.
+"""The simulator's disk: the real journal over files in memory, with a crash, with faults and with time.
 
-Records that wait while a flush is under way share the next one, as in the real log. A crash takes what was not flushed,
-but for a part from its beginning, which by chance had reached the disk.
+`SimulatedDisk` is what a journal writes on. `SimulatedLog` is one node's log: it decides when a flush begins and ends,
+and what the node is told. While a flush is under way, new records wait and share the next flush, as on a real host.
 """
 
 from __future__ import annotations
 
-import bisect
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
 
-from fieldfare.messages import EventsStored, Fetched, Position, Record
+from fieldfare.errors import JournalError, JournalFailedError, JournalFullError
+from fieldfare.messages import EDGE_RECORDS, Fetched, Position, RecordCodec
 from fieldfare.simulation.clock import Clock
+from fieldfare.store.journal import Journal, JournalOptions
 
 RECORDS_PER_FETCH = 4  # few, so that readers have to ask several times
+# Small, so that short runs begin new segments and cross blocks too.
+OPTIONS = JournalOptions(segment_bytes=64 * 1024, block_bytes=2 * 1024, piece_records_max=RECORDS_PER_FETCH)
 
 
-@dataclass(frozen=True)
-class _Entry:
+class _File:
+    """A file of a simulated disk. What was not flushed is at the end of its data."""
+
+    __slots__ = ("_disk", "data", "flushed_bytes")
+
+    def __init__(self, disk: SimulatedDisk, data: bytes) -> None:
+        self._disk = disk
+        self.data = bytearray(data)
+        self.flushed_bytes = len(data)
+
+    def append(self, data: bytes) -> None:
+        """Write at the end. On a full disk a part is written."""
+        if self._disk.failure is not None:
+            self.data += data[: len(data) // 2]
+            raise JournalFullError(self._disk.failure)
+        self.data += data
+
+    def flush(self) -> None:
+        """Make what was written durable."""
+        if self._disk.flush_failure is not None:
+            raise JournalFailedError(self._disk.flush_failure)
+        self.flushed_bytes = len(self.data)
+
+    def cut(self, size: int) -> None:
+        """Remove what lies after this many bytes, durably."""
+        del self.data[size:]
+        self.flush()
+
+    def close(self) -> None:
+        """A file in memory needs no closing."""
+
+
+class SimulatedDisk:
+    """Files in memory, for a journal. A whole file is created or removed durably, in one step.
+
+    While `failure` is set the disk is full, and nothing can be written. While `flush_failure` is set, flushes fail.
+    """
+
+    __slots__ = ("_files", "failure", "flush_failure")
+
+    def __init__(self) -> None:
+        self.failure: str | None = None
+        self.flush_failure: str | None = None
+        self._files: dict[tuple[str, int], _File] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it holds no file."""
+        return not self._files
+
+    def crash(self, rng: random.Random) -> None:
+        """The machine stops: of what was not flushed only a beginning is left, which may end inside a record."""
+        for file in self._files.values():
+            if unflushed_bytes := len(file.data) - file.flushed_bytes:
+                kept_bytes = rng.choice((0, unflushed_bytes, rng.randint(0, unflushed_bytes)))
+                del file.data[file.flushed_bytes + kept_bytes :]
+                file.flushed_bytes = len(file.data)
+
+    def copy(self) -> SimulatedDisk:
+        """Another disk with what is written on this one, flushed or not."""
+        copy = SimulatedDisk()
+        copy._files = {key: _File(copy, bytes(file.data)) for key, file in self._files.items()}
+        return copy
+
+    def name_of(self, kind: str, number: int) -> str:
+        """What people call the file."""
+        return f"{kind} {number}"
+
+    def numbers(self, kind: str) -> list[int]:
+        """The numbers of the files of a kind, in order."""
+        return sorted(number for other, number in self._files if other == kind)
+
+    def read(self, kind: str, number: int) -> memoryview:
+        """All of a file."""
+        return memoryview(bytes(self._files[kind, number].data))
+
+    def read_part(self, kind: str, number: int, offset: int, size: int) -> memoryview:
+        """A part of a file."""
+        return memoryview(bytes(self._files[kind, number].data[offset : offset + size]))
+
+    def create(self, kind: str, number: int, data: bytes) -> _File:
+        """Write a whole file, or replace it."""
+        if self.failure is not None:
+            raise JournalFullError(self.failure)
+        if self.flush_failure is not None:
+            raise JournalFailedError(self.flush_failure)
+        file = self._files[kind, number] = _File(self, data)
+        return file
+
+    def open(self, kind: str, number: int) -> _File:
+        """Open a file, to append to it."""
+        return self._files[kind, number]
+
+    def remove(self, kind: str, number: int) -> None:
+        """Remove a file."""
+        del self._files[kind, number]
+
+    def close(self) -> None:
+        """Nobody else wants these files."""
+
+
+class _Entry(NamedTuple):
     number: int
-    record: Record
+    record: Any
     is_durable: bool
 
 
-class SimulatedLog:
-    """One node's log. Its host sets `on_stored` and `on_failure`; the rest may be changed at any time.
+def _ignore(*_: object) -> None:
+    """What a log does as long as nobody wants to hear of it."""
 
-    What waits for a flush is bounded by what the node has under way, which is the node's own limit.
+
+class SimulatedLog:
+    """One node's log. Its host sets `on_stored` and `on_failure`; times and failures may be changed at any time.
+
+    Nothing is created before the first append, so that thousands of nodes that store nothing cost little. What waits
+    for a flush is bounded by what the node has under way, which is the node's own limit.
     """
 
-    def __init__(self, clock: Clock, rng: random.Random) -> None:
-        self.on_stored: Callable[[int], None] = lambda _: None
-        self.on_failure: Callable[[int, str], None] = lambda _number, _reason: None
+    __slots__ = (
+        "_clock",
+        "_codec",
+        "_disk",
+        "_flushing",
+        "_journal",
+        "_life",
+        "_options",
+        "_rng",
+        "_waiting",
+        "appended_since_checkpoint",
+        "flush_seconds",
+        "on_failure",
+        "on_stored",
+        "stall_seconds",
+    )
+
+    def __init__(
+        self,
+        clock: Clock,
+        rng: random.Random,
+        codec: RecordCodec[Any] = EDGE_RECORDS,
+        options: JournalOptions = OPTIONS,
+    ) -> None:
+        self.on_stored: Callable[[int], None] = _ignore
+        self.on_failure: Callable[[int, str], None] = _ignore
         self.flush_seconds = 0.002
-        self.stall_seconds = 0.0  # so much longer does a flush take now
-        self.failure: str | None = None  # why nothing can be stored now: the disk is full, a flush fails
+        self.stall_seconds = 0.0  # how much longer a flush takes now
         self.appended_since_checkpoint = 0
         self._clock = clock
         self._rng = rng
-        self._checkpoint: list[Record] = []
-        self._since: list[Record] = []  # stored after the checkpoint
-        self._unflushed = 0  # so many of the last ones are written, but would not survive
-        self._events: list[EventsStored] = []  # all that are kept, those before the checkpoint too
-        self._lost_before: Position = -1
+        self._codec = codec
+        self._options = options
+        self._disk = SimulatedDisk()
+        self._journal: Journal[Any] | None = None  # while the node lives, once it has been needed
         self._waiting: list[_Entry] = []
         self._flushing: list[_Entry] = []
         self._life = 0
 
-    def append(self, number: int, record: Record, *, is_durable: bool = True) -> None:
+    @property
+    def failure(self) -> str | None:
+        """Why nothing can be stored now, though it may be possible later: the disk is full."""
+        return self._disk.failure
+
+    @failure.setter
+    def failure(self, reason: str | None) -> None:
+        self._disk.failure = reason
+
+    @property
+    def flush_failure(self) -> str | None:
+        """Why flushes fail now. After a failed one nothing is stored any more until the node has started again."""
+        return self._disk.flush_failure
+
+    @flush_failure.setter
+    def flush_failure(self, reason: str | None) -> None:
+        self._disk.flush_failure = reason
+
+    def append(self, number: int, record: Any, *, is_durable: bool = True) -> None:
         """Store a record; `on_stored` or `on_failure` tell."""
         self._waiting.append(_Entry(number, record, is_durable))
         self._begin_flush()
@@ -65,73 +213,66 @@ class SimulatedLog:
 
     def _end_flush(self) -> None:
         entries, self._flushing = self._flushing, []
-        if self.failure is None:
-            self._keep([entry.record for entry in entries])
-            self._unflushed = 0 if any(entry.is_durable for entry in entries) else self._unflushed + len(entries)
-            self.on_stored(entries[-1].number)
-        else:  # what waits fails too: it may build on what failed
+        try:
+            self._store(entries, sync=any(entry.is_durable for entry in entries))
+        except JournalError as error:  # what waits fails too: it may build on what failed
             entries, self._waiting = entries + self._waiting, []
-            self.on_failure(entries[-1].number, self.failure)
+            self.on_failure(entries[-1].number, str(error))
+        else:
+            self.appended_since_checkpoint += len(entries)
+            self.on_stored(entries[-1].number)
         self._begin_flush()
 
-    def _keep(self, records: Sequence[Record]) -> None:
-        self._since += records
-        self._events += [record for record in records if isinstance(record, EventsStored)]
-        self.appended_since_checkpoint += len(records)
+    def _store(self, entries: Sequence[_Entry], *, sync: bool) -> None:
+        self._opened().append([entry.record for entry in entries], sync=sync)
+
+    def _opened(self) -> Journal[Any]:
+        return self._recover()[0] if self._journal is None else self._journal
+
+    def _recover(self) -> tuple[Journal[Any], list[Any]]:
+        journal = Journal(self._disk, self._codec, self._options, warn=_ignore)
+        records = list(journal.recover())
+        self._journal = journal
+        return journal, records
 
     def crash(self) -> None:
         """The machine stops: what was not flushed is gone, but for a part from its beginning."""
         self._life += 1
         self.appended_since_checkpoint = 0
-        flushed = len(self._since) - self._unflushed
-        doubtful = self._since[flushed:] + [entry.record for entry in self._flushing + self._waiting]
-        survivors = doubtful[: self._rng.randint(0, len(doubtful))]
-        first_doubtful = self._unflushed_events()
-        self._since = self._since[:flushed]
-        self._events = self._events[: len(self._events) - first_doubtful]
-        self._keep(survivors)
-        self._unflushed = 0
+        under_way = self._flushing + self._waiting
+        if under_way:
+            with suppress(JournalError):  # it may have been written already, and is not flushed
+                self._store(under_way, sync=False)
+        self._disk.crash(self._rng)
+        self._journal = None
         self._waiting, self._flushing = [], []
 
-    def _unflushed_events(self) -> int:
-        if not self._unflushed:
-            return 0
-        return sum(isinstance(record, EventsStored) for record in self._since[-self._unflushed :])
-
-    def read(self) -> list[Record]:
+    def read(self) -> list[Any]:
         """All that a node needs to come back: the checkpoint, and what was stored after it."""
-        return [*self._checkpoint, *self._since]
+        if self._disk.is_empty:
+            return []
+        if self._journal is None:
+            return self._recover()[1]
+        return list(Journal(self._disk.copy(), self._codec, self._options).recover())
 
-    def checkpoint(self, records: Sequence[Record]) -> None:
-        """From now on these records stand for all that were stored before, but for the events themselves."""
-        self._checkpoint = list(records)
-        self._since = []
-        self._unflushed = 0
-        self.appended_since_checkpoint = 0
+    def checkpoint(self, records: Sequence[Any]) -> None:
+        """From now on these records stand for all that were stored before, but for the events themselves.
 
-    def trim(self, position: Position) -> None:
-        """Forget events up to a position, as retention does."""
-        first = self._first_after(position)
-        if first:
-            self._lost_before = max(self._lost_before, _last(self._events[first - 1]))
-            del self._events[:first]
+        If the disk does not take them, all stays as it is, and the next checkpoint may succeed.
+        """
+        with suppress(JournalError):
+            self._opened().checkpoint(records)
+            self.appended_since_checkpoint = 0
 
-    def fetch(self, reader: str, tenant: str, topic: str, after: Position) -> Fetched:
-        """The next events of a topic after a position."""
-        records: list[EventsStored] = []
-        lost_before = self._lost_before if self._lost_before > after else -1
-        for event in self._events[self._first_after(after) :]:
-            if (event.tenant, event.topic) == (tenant, topic):
-                records.append(event)
-                if len(records) == RECORDS_PER_FETCH:
-                    return Fetched(reader, records, _last(event), is_end=False, lost_before=lost_before)
-        position = max(after, _last(self._events[-1]) if self._events else after)
-        return Fetched(reader, records, position, is_end=True, lost_before=lost_before)
+    def trim(self, now: float) -> None:
+        """Remove what has expired, and what is too much, as far as checkpoints allow it."""
+        if not self._disk.is_empty:
+            with suppress(JournalError):
+                self._opened().trim(now)
 
-    def _first_after(self, position: Position) -> int:
-        return bisect.bisect_right(self._events, position, key=_last)
-
-
-def _last(record: EventsStored) -> Position:
-    """The position of a record's last event."""
-    return record.position + len(record.deliveries) - 1
+    def fetch(self, reader: Hashable, stream: str, after: Position) -> Fetched:
+        """The next events of a stream after a position."""
+        if self._disk.is_empty:
+            return Fetched(reader, [], after)
+        piece = self._opened().read(stream, after)
+        return Fetched(reader, piece.records, piece.position, piece.lost_before)

@@ -15,7 +15,6 @@ from typing import Any, ParamSpec, TypeVar
 from fieldfare.kernel import Kernel
 from fieldfare.messages import (
     Append,
-    BrokerIdentity,
     Close,
     Closed,
     DatagramReceived,
@@ -296,8 +295,7 @@ class SimulatedHost:
 
     def _fetch(self, effect: Fetch) -> None:
         def read() -> None:
-            piece = self.log.fetch(effect.stream, effect.after)
-            fetched = Fetched(effect.reader, piece.records, piece.position, piece.lost_before)
+            fetched = self.log.fetch(effect.reader, effect.stream, effect.after)
             self.later(self.read_seconds * self._rng.random(), lambda: self.tell(fetched))
 
         self.later(self.read_seconds * self._rng.random(), read)

@@ -23,8 +23,8 @@ from fieldfare.routing.edge import Edge
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.simulation.checkers import check_liveness, check_safety
 from fieldfare.simulation.client import SimulatedClient
-from fieldfare.simulation.compiling import compile_beside
 from fieldfare.simulation.clock import Clock
+from fieldfare.simulation.compiling import compile_beside
 from fieldfare.simulation.history import History
 from fieldfare.simulation.host import SimulatedHost
 from fieldfare.simulation.network import Link, Network, Partition

@@ -1,6 +1,7 @@
-"""A folder of one process, whose files survive: written beside their place, flushed, renamed, and the folder flushed.
+"""The disk of a real journal: a folder that one process locks, with files that survive a crash.
 
-What the file system says becomes one of two errors: there is no space, and nothing has happened; or nothing is certain.
+A new file is written under a temporary name, flushed, renamed, and then the folder is flushed. What the file system
+reports becomes one of the two errors that `store.disk` describes.
 """
 
 from __future__ import annotations
@@ -20,12 +21,42 @@ _DIGITS = "[0-9]" * 12
 _NOT_NOW = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE})
 
 
+class FolderFile:
+    """A file in a folder, open for appending."""
+
+    def __init__(self, path: Path, file: int) -> None:
+        self._path, self._file = path, file
+
+    def append(self, data: bytes) -> None:
+        """Write at the end. If this fails, a part may have been written."""
+        with _storing(self._path):
+            write(self._file, data)
+
+    def flush(self) -> None:
+        """Make what was written durable."""
+        flush(self._file, self._path)
+
+    def cut(self, size: int) -> None:
+        """Remove what lies after this many bytes, durably."""
+        try:
+            os.ftruncate(self._file, size)
+        except OSError as error:
+            raise JournalFailedError(
+                f"{self._path}: cannot be cut off at byte {size}: {error.strerror}: check the disk, then start again"
+            ) from error
+        flush(self._file, self._path)
+
+    def close(self) -> None:
+        """Close it, without a flush."""
+        os.close(self._file)
+
+
 class Folder:
-    """A folder that is created if need be, and locked until it is closed. Its files have a kind and a number."""
+    """A folder that is created if it does not exist, and locked until it is closed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
-        with storing(self.path):
+        with _storing(self.path):
             self._create()
             self._file = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
             try:
@@ -49,18 +80,34 @@ class Folder:
             finally:
                 os.close(parent)
 
+    def name_of(self, kind: str, number: int) -> str:
+        """The file's path."""
+        return str(self._path_of(kind, number))
+
+    def _path_of(self, kind: str, number: int) -> Path:
+        return self.path / f"{kind}-{number:012d}.log"
+
     def numbers(self, kind: str) -> list[int]:
         """The numbers of the files of a kind, in order."""
         return sorted(int(path.stem.removeprefix(f"{kind}-")) for path in self.path.glob(f"{kind}-{_DIGITS}.log"))
 
-    def path_of(self, kind: str, number: int) -> Path:
-        """Where a file is."""
-        return self.path / f"{kind}-{number:012d}.log"
+    def read(self, kind: str, number: int) -> memoryview:
+        """All of a file."""
+        path = self._path_of(kind, number)
+        with _reading(path):
+            return memoryview(path.read_bytes())
 
-    def write(self, path: Path, data: bytes) -> int:
-        """Write a whole file, or replace it: it is there in full and durable, or as it was. Open to append to it."""
+    def read_part(self, kind: str, number: int, offset: int, size: int) -> memoryview:
+        """A part of a file, or less if the file ends before."""
+        path = self._path_of(kind, number)
+        with _reading(path), path.open("rb", buffering=0) as file:
+            return memoryview(os.pread(file.fileno(), size, offset))
+
+    def create(self, kind: str, number: int, data: bytes) -> FolderFile:
+        """Write a whole file, or replace it. Afterwards it is there in full and durable, or all is as it was."""
+        path = self._path_of(kind, number)
         temporary = path.with_suffix(_TEMPORARY)
-        with storing(path):
+        with _storing(path):
             file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
             try:
                 write(file, data)
@@ -71,22 +118,29 @@ class Folder:
                 os.close(file)
                 temporary.unlink(missing_ok=True)
                 raise
-        return file
+        return FolderFile(path, file)
 
-    def remove(self, path: Path) -> None:
-        """Remove a file for good."""
-        with storing(path):
+    def open(self, kind: str, number: int) -> FolderFile:
+        """Open a file, to append to it."""
+        path = self._path_of(kind, number)
+        with _storing(path):
+            return FolderFile(path, os.open(path, os.O_WRONLY | os.O_APPEND))
+
+    def remove(self, kind: str, number: int) -> None:
+        """Remove a file, durably."""
+        path = self._path_of(kind, number)
+        with _storing(path):
             path.unlink(missing_ok=True)
         flush(self._file, self.path, os.fsync)
 
     def close(self) -> None:
-        """Unlock it."""
+        """Unlock the folder."""
         os.close(self._file)
 
 
 @contextmanager
-def storing(path: Path) -> Iterator[None]:
-    """What the file system's errors mean while something is written."""
+def _storing(path: Path) -> Iterator[None]:
+    """Translate what the file system reports while something is written."""
     try:
         yield
     except OSError as error:
@@ -95,6 +149,14 @@ def storing(path: Path) -> Iterator[None]:
         raise JournalFailedError(
             f"{path}: {error.strerror}: check the disk and the rights, then start again"
         ) from error
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise JournalFailedError(f"{path}: cannot be read: {error.strerror}: check the disk and the rights") from error
 
 
 def write(file: int, data: bytes) -> None:
@@ -109,7 +171,7 @@ _flush: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 
 def flush(file: int, path: Path, call: Callable[[int], None] = _flush) -> None:
-    """Make what was written durable. If that fails once, trying it again proves nothing."""
+    """Make what was written durable. If this fails once, trying it again proves nothing."""
     try:
         call(file)
     except OSError as error:
@@ -117,34 +179,3 @@ def flush(file: int, path: Path, call: Callable[[int], None] = _flush) -> None:
             f"{path}: cannot be flushed: {error.strerror}: what was written last may be lost; check the disk, then "
             "start again"
         ) from error
-
-
-def cut(file: int, size: int, path: Path) -> None:
-    """Take away what was written after this byte, for good."""
-    try:
-        os.ftruncate(file, size)
-    except OSError as error:
-        raise JournalFailedError(
-            f"{path}: cannot be cut off at byte {size}: {error.strerror}: check the disk, then start again"
-        ) from error
-    flush(file, path)
-
-
-def read(path: Path) -> memoryview:
-    """All of a file."""
-    with _reading(path):
-        return memoryview(path.read_bytes())
-
-
-def read_part(path: Path, offset: int, size: int) -> memoryview:
-    """So many bytes, or less where the file ends before."""
-    with _reading(path), path.open("rb", buffering=0) as file:
-        return memoryview(os.pread(file.fileno(), size, offset))
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise JournalFailedError(f"{path}: cannot be read: {error.strerror}: check the disk and the rights") from error

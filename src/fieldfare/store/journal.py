@@ -1,63 +1,70 @@
-"""The durable log of an edge: events, subscriptions, cursors and topics, in the order in which they were stored.
+"""The durable log of a node: records in the order in which they were stored, and the events of streams in them.
 
-It is a row of files, its segments, of which only the last is written; a segment is flushed before the next one begins.
-A checkpoint is a file that stands for all before a place in the log, but for the events, which are read from the log
-until retention removes them. One thread at a time may use it, and one process.
+The journal is a row of files, its segments, of which only the last is written; a segment is flushed before the next one
+begins. A checkpoint is a file whose records stand for all records before a place in the journal. Events before that
+place stay readable until retention removes their segment.
+
+What a record means is known to a codec alone; the journal asks it only which stream and which positions the events of a
+record have. All file work goes through a `Disk`, so the same code runs on a real folder and in the simulator. One
+thread at a time may use a journal, and one process.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Generic, NamedTuple, Self, TypeVar
+
+import msgspec
 
 from fieldfare.errors import JournalError, JournalFailedError
-from fieldfare.messages import EventsStored, Position, Record
-from fieldfare.store import folder as files
-from fieldfare.store.frames import (
+from fieldfare.messages import Position, RecordCodec
+from fieldfare.store.disk import Disk, DiskFile
+from fieldfare.store.folder import Folder
+from fieldfare.store.journal_format import (
     FRAME_BYTES,
     RESTORE,
     CheckpointHead,
     LostHead,
     SegmentHead,
     damaged,
-    encode,
     framed,
     frames,
     head_of,
     is_torn,
     opened,
-    record_of,
 )
-from fieldfare.store.segments import Place, Segments, Topic, last_of, parts_of, place_of
+from fieldfare.store.segments import Place, Segments, parts_of, place_of
 
 READ_BYTES = 1024 * 1024
 
 _SEGMENT, _CHECKPOINT, _LOST = "segment", "checkpoint", "lost"
 _CHECKPOINTS_KEPT = 2
 
+R = TypeVar("R")
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class JournalOptions:
-    """How much is kept, and in files of which size."""
+    """How much is kept, in files of which size, and how it is read."""
 
     segment_bytes: int = 64 * 1024 * 1024
     retention_bytes: int = 1024 * 1024 * 1024  # of events that are alive; what is needed to recover is kept beyond it
+    block_bytes: int = 256 * 1024  # the index finds events up to so many bytes
+    piece_records_max: int = 1_000_000
 
 
-class Piece(NamedTuple):
-    """A part of a topic's events, in order."""
+class Piece(NamedTuple, Generic[R]):
+    """A part of a stream, in order."""
 
-    records: list[EventsStored]
-    position: Position  # all events of the topic up to here have been read: go on after it
+    records: list[R]
+    position: Position  # all events of the stream up to here have been read: go on after it
     is_end: bool  # there are no more yet
-    lost_before: Position  # events of the topic up to here were removed while they were alive; -1: none after `after`
+    lost_before: Position  # events of the stream up to here were removed while they were alive; -1: none after `after`
 
 
 class _Checkpoint(NamedTuple):
@@ -65,20 +72,29 @@ class _Checkpoint(NamedTuple):
     place: Place
 
 
-class Journal:
-    """The log in a folder, which it creates and locks. Call `recover` first, to its end. A context manager.
+class Journal(Generic[R]):
+    """A journal on a disk, or in a folder, which it creates and locks. Call `recover` first, to its end.
 
     JournalFullError says that nothing has happened, and that the same may work later. After a JournalFailedError
-    nothing can be stored any more: what the disk holds is known only when the log is opened again.
+    nothing can be stored any more: what the disk holds is known only when the journal is opened again. `warn` is told
+    what recovery finds that people should know of. A context manager.
     """
 
-    def __init__(self, folder: Path, options: JournalOptions | None = None) -> None:
+    def __init__(
+        self,
+        disk: Disk | Path,
+        codec: RecordCodec[R],
+        options: JournalOptions | None = None,
+        warn: Callable[[str], None] = _log.warning,
+    ) -> None:
         self._options = options or JournalOptions()
-        self._folder = files.Folder(folder)
-        self._segments = Segments()
+        self._disk: Disk = Folder(disk) if isinstance(disk, Path) else disk
+        self._codec = codec
+        self._warn = warn
+        self._segments = Segments(self._options.block_bytes)
         self._checkpoints: list[_Checkpoint] = []  # the oldest first
-        self._lost: dict[Topic, Position] = {}
-        self._file = -1  # the last segment, once it is open
+        self._lost: dict[str, Position] = {}
+        self._file: DiskFile | None = None  # the last segment, once it is open
         self._is_flushed = False
         self._failure: JournalFailedError | None = None
 
@@ -90,17 +106,17 @@ class Journal:
 
     @property
     def first_position(self) -> Position:
-        """Of the first event that is still stored; if there is none, after the last one."""
+        """The position of the first event that is still stored; if there is none, the one after the last."""
         return self._segments.first_position
 
     @property
     def last_position(self) -> Position:
-        """Of the last event that was stored; -1 before the first."""
+        """The position of the last event that was stored; -1 before the first."""
         return self._segments.last_position
 
     @property
     def size_bytes(self) -> int:
-        """Of all segments."""
+        """The size of all segments."""
         return self._segments.size_bytes
 
     @property
@@ -111,7 +127,7 @@ class Journal:
 
     # Recovering.
 
-    def recover(self) -> Iterator[Record]:
+    def recover(self) -> Iterator[R]:
         """The records of the newest checkpoint, and then all that were stored after it.
 
         What a crash left of a write that was never flushed is cut off; any other damage is an error.
@@ -119,136 +135,156 @@ class Journal:
         place, records = self._newest_checkpoint()
         yield from records
         self._read_lost()
-        numbers = self._folder.numbers(_SEGMENT)
+        numbers = self._disk.numbers(_SEGMENT)
         for number in self._complete(numbers, place):
             yield from self._recover_segment(number, place, is_last=number == numbers[-1])
-        with files.storing(self._folder.path):
-            if numbers:
-                self._open_last(place)
-            else:
-                self._begin_segment(1)
+        if numbers:
+            self._open_last(place)
+        else:
+            self._begin_segment(1)
 
-    def _newest_checkpoint(self) -> tuple[Place, Iterator[Record]]:
-        newest: tuple[Place, Iterator[Record]] = (place_of(1, 0), iter(()))
-        for number in self._folder.numbers(_CHECKPOINT):
-            path = self._folder.path_of(_CHECKPOINT, number)
+    def _newest_checkpoint(self) -> tuple[Place, Iterator[R]]:
+        newest: tuple[Place, Iterator[R]] = (place_of(1, 0), iter(()))
+        for number in self._disk.numbers(_CHECKPOINT):
             try:
-                place, bodies = _read_checkpoint(path)
+                place, bodies = self._read_checkpoint(number)
             except JournalFailedError as error:
-                _log.warning("going back to the checkpoint before: %s", error)
+                self._warn(f"going back to the checkpoint before: {error}")
                 continue
-            newest = place, (record_of(body, path, end) for end, body in bodies)
+            newest = place, (self._decode(body, _CHECKPOINT, number, end) for end, body in bodies)
             self._checkpoints.append(_Checkpoint(number, place))
         return newest
 
+    def _read_checkpoint(self, number: int) -> tuple[Place, list[tuple[int, memoryview]]]:
+        """Its place, and the bodies of its records, each with the byte after it."""
+        name = self._disk.name_of(_CHECKPOINT, number)
+        data = self._disk.read(_CHECKPOINT, number)
+        head, start = head_of(data, name)
+        bodies = list(frames(data, start))
+        end = bodies[-1][0] if bodies else start
+        if not isinstance(head, CheckpointHead) or len(bodies) != head.records or end != len(data):
+            raise damaged(name, end)
+        return head.place, bodies
+
     def _complete(self, numbers: list[int], place: Place) -> list[int]:
         """The segments, of which none may be missing from the checkpoint's place on, and none between others."""
-        if numbers or self._folder.numbers(_CHECKPOINT):
+        if numbers or self._disk.numbers(_CHECKPOINT):
             needed = [parts_of(place)[0], *numbers]
             if missing := set(range(min(needed), max(needed) + 1)).difference(numbers):
-                raise JournalFailedError(f"{self._path(min(missing))}: is missing: {RESTORE}")
+                raise JournalFailedError(f"{self._name(min(missing))}: is missing: {RESTORE}")
         return numbers
 
     def _read_lost(self) -> None:
-        path = self._folder.path_of(_LOST, 1)
-        if path.exists():
-            head, _ = head_of(files.read(path), path)
+        for number in self._disk.numbers(_LOST):
+            name = self._disk.name_of(_LOST, number)
+            head, _ = head_of(self._disk.read(_LOST, number), name)
             if not isinstance(head, LostHead):
-                raise damaged(path, 0)
-            self._lost = {(tenant, topic): position for tenant, topic, position in head.positions}
+                raise damaged(name, 0)
+            self._lost = head.lost()
 
-    def _recover_segment(self, number: int, place: Place, *, is_last: bool) -> Iterator[Record]:
-        path = self._path(number)
-        data = files.read(path)
-        head, start = head_of(data, path)
+    def _recover_segment(self, number: int, place: Place, *, is_last: bool) -> Iterator[R]:
+        name = self._name(number)
+        data = self._disk.read(_SEGMENT, number)
+        head, start = head_of(data, name)
         if not isinstance(head, SegmentHead) or head.number != number:
-            raise damaged(path, 0)
+            raise damaged(name, 0)
         if not self._segments.is_empty and self._segments.last.size != head.size_before:
-            raise damaged(self._path(number - 1), self._segments.last.size)
+            raise damaged(self._name(number - 1), self._segments.last.size)
         self._segments.begin(number, start, head.position)
         for end, body in frames(data, start):
-            record = record_of(body, path, end)
-            if self._segments.add(record, FRAME_BYTES + len(body)) >= place:
+            record = self._decode(body, _SEGMENT, number, end)
+            if self._segments.add(self._codec.span(record), FRAME_BYTES + len(body)) >= place:
                 yield record
         if (size := self._segments.last.size) < len(data):
             if not is_last or not is_torn(data, size):
-                raise damaged(path, size)
-            _log.warning("%s: %d bytes of an unfinished write are cut off", path, len(data) - size)
+                raise damaged(name, size)
+            self._warn(f"{name}: {len(data) - size} bytes of an unfinished write are cut off")
+
+    def _decode(self, body: memoryview, kind: str, number: int, end: int) -> R:
+        """The record in the frame that ends at this byte of a file."""
+        try:
+            return self._codec.decode(body)
+        except msgspec.MsgspecError as error:
+            raise JournalError(
+                f"{self._disk.name_of(kind, number)}: the record before byte {end} is whole, but unknown to this "
+                f"version of Fieldfare ({error}): use the version that wrote it, or another folder"
+            ) from error
 
     def _open_last(self, place: Place) -> None:
         last = self._segments.last
-        path = self._path(last.number)
-        if last.end < place:  # which had been flushed before the checkpoint was written
-            raise damaged(path, last.size)
-        file = os.open(path, os.O_WRONLY | os.O_APPEND)
+        if last.end < place:  # the place had been flushed before the checkpoint was written
+            raise damaged(self._name(last.number), last.size)
+        file = self._disk.open(_SEGMENT, last.number)
         # What was recovered counts as durable from now on, also what had only been written.
-        files.cut(file, last.size, path)
+        file.cut(last.size)
         self._file, self._is_flushed = file, True
 
     # Storing.
 
-    def append(self, records: Sequence[Record], *, sync: bool) -> None:
+    def append(self, records: Sequence[R], *, sync: bool) -> None:
         """Store records after all others; with `sync` they, and all before them, are durable when this returns."""
-        bodies = [encode(record) for record in records]
+        bodies = [self._codec.encode(record) for record in records]
+        spans = [self._codec.span(record) for record in records]
         size = sum(map(len, bodies)) + FRAME_BYTES * len(bodies)
-        with self._storing():
-            last = self._segments.last
+        with self._storing() as current:
+            file, last = current, self._segments.last
             if last.size > last.start and last.size + size > self._options.segment_bytes:
                 self._flush()
-                self._begin_segment(last.number + 1)
+                file = self._begin_segment(last.number + 1)
             if bodies:
-                self._write(framed(bodies, is_after_flush=self._is_flushed))
-                self._is_flushed = False
+                self._write(file, framed(bodies, is_after_flush=self._is_flushed))
             if sync:
                 self._flush()
-        for record, body in zip(records, bodies, strict=True):
-            self._segments.add(record, FRAME_BYTES + len(body))
+        for span, body in zip(spans, bodies, strict=True):
+            self._segments.add(span, FRAME_BYTES + len(body))
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, file: DiskFile, data: bytes) -> None:
         try:
-            files.write(self._file, data)
-        except OSError:
-            files.cut(self._file, self._segments.last.size, self._path(self._segments.last.number))
+            file.append(data)
+        except JournalError:
+            file.cut(self._segments.last.size)
             raise
+        self._is_flushed = False
 
     def _flush(self) -> None:
-        if not self._is_flushed:
-            files.flush(self._file, self._path(self._segments.last.number))
+        if not self._is_flushed and self._file is not None:
+            self._file.flush()
             self._is_flushed = True
 
-    def _begin_segment(self, number: int) -> None:
+    def _begin_segment(self, number: int) -> DiskFile:
         size_before = 0 if self._segments.is_empty else self._segments.last.size
         head = opened(SegmentHead(number, self.last_position, size_before))
-        file = self._folder.write(self._path(number), head)
-        if self._file >= 0:
-            os.close(self._file)
+        file = self._disk.create(_SEGMENT, number, head)
+        if self._file is not None:
+            self._file.close()
         self._file, self._is_flushed = file, True
         self._segments.begin(number, len(head), self.last_position)
+        return file
 
     @contextmanager
-    def _storing(self) -> Iterator[None]:
+    def _storing(self) -> Iterator[DiskFile]:
+        """What every change has in common: it needs an open journal, and once one has failed, all others do."""
         if self._failure is not None:
             raise JournalFailedError(str(self._failure)) from self._failure
-        if self._file < 0:
-            raise JournalError(f"{self._folder.path}: the log is not open: recover it first, to the end")
+        if self._file is None:
+            raise JournalError(f"{self._name(1)}: the log is not open: recover it first, to the end")
         try:
-            with files.storing(self._folder.path):
-                yield
+            yield self._file
         except JournalFailedError as error:
             self._failure = error
             raise
 
-    def checkpoint(self, records: Sequence[Record]) -> None:
+    def checkpoint(self, records: Sequence[R]) -> None:
         """From now on these records stand for all that were stored before, but for the events themselves."""
         with self._storing():
             self._flush()
-            number = max(self._folder.numbers(_CHECKPOINT), default=0) + 1
+            number = max(self._disk.numbers(_CHECKPOINT), default=0) + 1
             place = self._segments.last.end
-            data = opened(CheckpointHead(place, len(records))) + framed(map(encode, records))
-            os.close(self._folder.write(self._folder.path_of(_CHECKPOINT, number), data))
+            data = opened(CheckpointHead(place, len(records))) + framed(map(self._codec.encode, records))
+            self._disk.create(_CHECKPOINT, number, data).close()
             self._checkpoints = [*self._checkpoints, _Checkpoint(number, place)][-_CHECKPOINTS_KEPT:]
-            for old in set(self._folder.numbers(_CHECKPOINT)) - {kept.number for kept in self._checkpoints}:
-                self._folder.remove(self._folder.path_of(_CHECKPOINT, old))
+            for old in set(self._disk.numbers(_CHECKPOINT)) - {kept.number for kept in self._checkpoints}:
+                self._disk.remove(_CHECKPOINT, old)
 
     def trim(self, now: float) -> None:
         """Remove the oldest segments that no checkpoint needs, if all in them has expired or there is too much."""
@@ -261,63 +297,53 @@ class Journal:
             with self._storing():
                 if lost := dict(segment.alive(now)):
                     self._write_lost(self._lost | lost)
-                self._folder.remove(self._path(segment.number))
+                self._disk.remove(_SEGMENT, segment.number)
             self._segments.forget_first()
 
-    def _write_lost(self, lost: dict[Topic, Position]) -> None:
-        head = LostHead([(tenant, topic, position) for (tenant, topic), position in lost.items()])
-        os.close(self._folder.write(self._folder.path_of(_LOST, 1), opened(head)))
+    def _write_lost(self, lost: dict[str, Position]) -> None:
+        self._disk.create(_LOST, 1, opened(LostHead.of(lost))).close()
         self._lost = lost
 
     # Reading.
 
-    def read(self, tenant: str, topic: str, after: Position, bytes_max: int = READ_BYTES) -> Piece:
-        """The records of a topic with events after a position; of the log, about so many bytes are read for it."""
-        records: list[EventsStored] = []
-        lost = self._lost.get((tenant, topic), -1)
+    def read(self, stream: str, after: Position, bytes_max: int = READ_BYTES) -> Piece[R]:
+        """The records of a stream with events after a position. About `bytes_max` bytes of the journal are read."""
+        records: list[R] = []
+        position = after
+        lost = self._lost.get(stream, -1)
         lost_before = lost if lost > after else -1
         bytes_read = 0
-        for start, end in self._segments.blocks_after((tenant, topic), after):
+        for start, end in self._segments.blocks_after(stream, after):
             for record, size in self._read_block(start, end):
                 bytes_read += size
-                if isinstance(record, EventsStored) and (record.tenant, record.topic) == (tenant, topic):
-                    if records and bytes_read > bytes_max:
-                        return Piece(records, last_of(records[-1]), is_end=False, lost_before=lost_before)
-                    if last_of(record) > after:
-                        records.append(record)
+                span = self._codec.span(record)
+                if span is None or span.stream != stream or span.last <= after:
+                    continue
+                if records and (bytes_read > bytes_max or len(records) == self._options.piece_records_max):
+                    return Piece(records, position, is_end=False, lost_before=lost_before)
+                records.append(record)
+                position = span.last
         return Piece(records, max(after, self.last_position), is_end=True, lost_before=lost_before)
 
-    def _read_block(self, start: Place, end: Place) -> Iterator[tuple[Record, int]]:
+    def _read_block(self, start: Place, end: Place) -> Iterator[tuple[R, int]]:
         number, offset = parts_of(start)
-        path = self._path(number)
-        data = files.read_part(path, offset, end - start)
+        data = self._disk.read_part(_SEGMENT, number, offset, end - start)
         size = 0
         for size, body in frames(data, 0):
-            yield record_of(body, path, offset + size), FRAME_BYTES + len(body)
+            yield self._decode(body, _SEGMENT, number, offset + size), FRAME_BYTES + len(body)
         if size != end - start:
-            raise damaged(path, offset + size)
+            raise damaged(self._name(number), offset + size)
 
-    def _path(self, number: int) -> Path:
-        return self._folder.path_of(_SEGMENT, number)
+    def _name(self, number: int) -> str:
+        return self._disk.name_of(_SEGMENT, number)
 
     def close(self) -> None:
-        """Flush what was written, and unlock the folder."""
+        """Flush what was written, and let others have the disk."""
         try:
-            if self._file >= 0 and self._failure is None:
+            if self._file is not None and self._failure is None:
                 self._flush()
         finally:
-            if self._file >= 0:
-                os.close(self._file)
-                self._file = -1
-            self._folder.close()
-
-
-def _read_checkpoint(path: Path) -> tuple[Place, list[tuple[int, memoryview]]]:
-    """Its place, and the bodies of its records, each with the byte after it."""
-    data = files.read(path)
-    head, start = head_of(data, path)
-    bodies = list(frames(data, start))
-    end = bodies[-1][0] if bodies else start
-    if not isinstance(head, CheckpointHead) or len(bodies) != head.records or end != len(data):
-        raise damaged(path, end)
-    return head.place, bodies
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+            self._disk.close()

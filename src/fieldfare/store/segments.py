@@ -1,7 +1,7 @@
-"""What lies where in the log: an index in memory, by which a reader touches only parts that hold what it wants.
+"""Where the events of each stream lie in the journal's segments: an index in memory, built while records are stored.
 
-The records of a topic are found by blocks: stretches of the log in which its records lie not far from each other. A
-block costs three numbers, however many records it has.
+The records of a stream are found by blocks. A block is a stretch of the journal in which records of the stream lie
+close to each other; it costs three numbers, however many records it has. A reader reads only the blocks of its stream.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from fieldfare.messages import EventsStored, Position, Record
+from fieldfare.messages import Position, Span
 
-BLOCK_BYTES = 256 * 1024
 _SEGMENT_BITS = 40  # of bytes in a segment
 
-Topic: TypeAlias = tuple[str, str]  # tenant and topic
-Place: TypeAlias = int  # a segment's number and a byte in it; places grow along the log
+Place: TypeAlias = int  # a segment's number and a byte in it; places grow along the journal
 
 
 def place_of(segment: int, offset: int) -> Place:
@@ -31,20 +29,15 @@ def parts_of(place: Place) -> tuple[int, int]:
     return place >> _SEGMENT_BITS, place & ((1 << _SEGMENT_BITS) - 1)
 
 
-def last_of(record: EventsStored) -> Position:
-    """The position of a record's last event."""
-    return record.position + len(record.deliveries) - 1
-
-
 @dataclass(slots=True)
 class Segment:
-    """A file of the log."""
+    """A file of the journal."""
 
     number: int
     start: int  # the byte where its records begin
     size: int
     first: Position | None = None
-    topics: dict[Topic, tuple[Position, float]] = field(default_factory=dict)  # the last one, and when all are expired
+    streams: dict[str, tuple[Position, float]] = field(default_factory=dict)  # the last one, and when all are expired
 
     @property
     def end(self) -> Place:
@@ -53,25 +46,26 @@ class Segment:
 
     def is_expired(self, now: float) -> bool:
         """Whether it holds no event that is alive."""
-        return all(expires_at <= now for _, expires_at in self.topics.values())
+        return all(expires_at <= now for _, expires_at in self.streams.values())
 
-    def alive(self, now: float) -> Iterator[tuple[Topic, Position]]:
-        """The topics with events that may be alive, and the last position of each."""
-        return ((topic, last) for topic, (last, expires_at) in self.topics.items() if expires_at > now)
+    def alive(self, now: float) -> Iterator[tuple[str, Position]]:
+        """The streams with events that may be alive, and the last position of each."""
+        return ((stream, last) for stream, (last, expires_at) in self.streams.items() if expires_at > now)
 
 
 class _Blocks:
-    """The blocks of one topic."""
+    """The blocks of one stream."""
 
-    __slots__ = ("_ends", "_positions", "_starts")
+    __slots__ = ("_block_bytes", "_ends", "_positions", "_starts")
 
-    def __init__(self) -> None:
+    def __init__(self, block_bytes: int) -> None:
+        self._block_bytes = block_bytes
         self._positions = array("q")  # of the first event
         self._starts = array("q")
         self._ends = array("q")
 
     def add(self, position: Position, start: Place, end: Place) -> None:
-        if self._starts and start < self._starts[-1] + BLOCK_BYTES:
+        if self._starts and start < self._starts[-1] + self._block_bytes:
             self._ends[-1] = end
         else:
             self._positions.append(position)
@@ -90,11 +84,12 @@ class _Blocks:
 
 
 class Segments:
-    """The segments, the oldest first, and where in them each topic is. Records are added to the last one."""
+    """The segments, the oldest first, and where in them each stream is. Records are added to the last one."""
 
-    def __init__(self) -> None:
+    def __init__(self, block_bytes: int) -> None:
+        self._block_bytes = block_bytes
         self._segments: list[Segment] = []
-        self._blocks: dict[Topic, _Blocks] = {}
+        self._blocks: dict[str, _Blocks] = {}
         self.last_position: Position = -1
 
     @property
@@ -127,30 +122,31 @@ class Segments:
         self._segments.append(Segment(number, start, start))
         self.last_position = max(self.last_position, position)
 
-    def add(self, record: Record, size: int) -> Place:
-        """A record of so many bytes is written; the place where it begins."""
+    def add(self, span: Span | None, size: int) -> Place:
+        """A record of this size was written, with the events of this span; the place where the record begins."""
         segment = self.last
         place = segment.end
         segment.size += size
-        if isinstance(record, EventsStored) and record.deliveries:
-            topic = (record.tenant, record.topic)
-            last = last_of(record)
-            blocks = self._blocks.get(topic) or self._blocks.setdefault(topic, _Blocks())
-            blocks.add(record.position, place, segment.end)
-            _, expires_at = segment.topics.get(topic, (last, record.expires_at))
-            segment.topics[topic] = last, max(expires_at, record.expires_at)
-            segment.first = record.position if segment.first is None else segment.first
+        if span is not None:
+            stream, first, last, expires_at = span
+            blocks = self._blocks.get(stream)
+            if blocks is None:
+                blocks = self._blocks[stream] = _Blocks(self._block_bytes)
+            blocks.add(first, place, segment.end)
+            _, expires_before = segment.streams.get(stream, (last, expires_at))
+            segment.streams[stream] = last, max(expires_before, expires_at)
+            segment.first = first if segment.first is None else segment.first
             self.last_position = max(self.last_position, last)
         return place
 
     def forget_first(self) -> None:
-        """The oldest segment is gone."""
+        """The oldest segment was removed."""
         segment = self._segments.pop(0)
-        for topic in segment.topics:
-            if self._blocks[topic].forget(place_of(segment.number + 1, 0)):
-                del self._blocks[topic]
+        for stream in segment.streams:
+            if self._blocks[stream].forget(place_of(segment.number + 1, 0)):
+                del self._blocks[stream]
 
-    def blocks_after(self, topic: Topic, position: Position) -> Iterator[tuple[Place, Place]]:
-        """Where the records of a topic lie that hold events after a position: from a place to a place."""
-        blocks = self._blocks.get(topic)
+    def blocks_after(self, stream: str, position: Position) -> Iterator[tuple[Place, Place]]:
+        """The blocks of a stream that may hold events after a position, each from a place to a place."""
+        blocks = self._blocks.get(stream)
         return iter(()) if blocks is None else blocks.after(position)
