@@ -135,7 +135,7 @@ class Positions:
         return first
 
     def raise_to(self, position: Position) -> None:
-        """This position has been used."""
+        """A position has been used."""
         self.last = max(self.last, position)
 
     def restarted(self) -> None:

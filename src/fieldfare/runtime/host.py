@@ -89,7 +89,7 @@ class Host:
         self.failure = failure
 
     async def _settle(self) -> None:
-        """Until nothing is left to be handled and no capability is busy: who publishes without a pause may prevent it."""
+        """Until nothing waits and no capability is busy, or for a while: publishing without a pause may prevent it."""
         self._is_idle.clear()
         self.wake()
         with suppress(TimeoutError):
