@@ -13,8 +13,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Raw
 
-from fieldfare.files.events import attributes_of
-from fieldfare.files.lines import json_values
+from fieldfare.events import event_attributes
 from fieldfare.messages import Delivery, EventsStored, Fetch, Fetched, Position
 from fieldfare.qos import Offered
 from fieldfare.routing.interest import Interest
@@ -172,4 +171,4 @@ def entries_of(record: EventsStored) -> list[Entry]:
 
 
 def _attributes(delivery: Raw) -> dict[str, Any]:
-    return attributes_of(json_values(bytes(_delivery.decode(delivery).event)))
+    return event_attributes(bytes(_delivery.decode(delivery).event))
