@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Raw
 
-from fieldfare.qos import Offered, Published, Requested
+from fieldfare.qos import Matching, Offered, Published, Requested
 
 PROTOCOL = "fieldfare.v1"  # the WebSocket subprotocol; a change that old clients cannot read gets a new name
 FRAME_BYTES_MAX = 4 * 1024 * 1024
@@ -118,7 +118,7 @@ class DeclareTopic(_Frame, frozen=True, tag="declare_topic"):
     ref: Ref
     topic: Name
     offered: Offered = Offered()
-    matching: Literal["edge", "spark"] = "edge"
+    matching: Matching = "edge"
 
 
 class List(_Frame, frozen=True, tag="list"):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from fieldfare.messages.frames import Position
-from fieldfare.qos import Offered, Requested
+from fieldfare.qos import Matching, Offered, Requested
 
 
 class _Record(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -55,7 +55,7 @@ class TopicStored(_Record, frozen=True, tag="t"):
     tenant: str
     topic: str
     offered: Offered
-    matching: Literal["edge", "spark"]
+    matching: Matching
 
 
 class CursorsMoved(_Record, frozen=True, tag="c"):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from fieldfare.events import event_attributes
 from fieldfare.messages import Delivery, EventsStored, Fetch, Fetched, Position
-from fieldfare.qos import Offered
+from fieldfare.qos import Matching, Offered
 from fieldfare.routing.interest import Interest
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.outbox import Entry, Outbox
@@ -33,7 +33,7 @@ class Topic:
     def __init__(self, tenant: str, name: str, options: EdgeOptions) -> None:
         self.tenant, self.name = tenant, name
         self.offered = Offered()
-        self.matching: Literal["edge", "spark"] = "edge"
+        self.matching: Matching = "edge"
         self.interest = Interest()
         self.outboxes: dict[int, Outbox] = {}  # by handle
         self.by_id: dict[str, Outbox] = {}
