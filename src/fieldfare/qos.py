@@ -14,7 +14,7 @@ from msgspec import Meta
 Reliability: TypeAlias = Literal["best_effort", "reliable"]
 Durability: TypeAlias = Literal["volatile", "transient"]
 Order: TypeAlias = Literal["none", "publisher"]
-Matching: TypeAlias = Literal["edge", "spark"]  # where the events of a topic are matched
+Matching: TypeAlias = Literal["edge", "spark"]  # where a topic's events are matched: at once, or by the pipeline
 Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=10 * 366 * 86_400)]
 Deadline: TypeAlias = Annotated[float, Meta(ge=0.1, le=10 * 366 * 86_400)]  # shorter ones only keep a broker busy
 Depth: TypeAlias = Annotated[int, Meta(ge=1, le=10_000)]

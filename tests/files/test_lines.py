@@ -3,49 +3,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fieldfare.errors import InputError
-from fieldfare.files.lines import Line, RowError, json_values, text_lines
+from fieldfare.files.lines import Line, RowError, text_lines
 
 
 def read(path: Path) -> list[Line]:
     with path.open("rb") as stream:
         return list(text_lines(stream, path))
-
-
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        (b"nonsense", "malformed"),
-        (b"[1, 2]", "not a JSON object"),
-        (b'{"a": 1, "a": 2}', "'a' stands twice"),
-        (b'{"a" : 1, "a"\t: 2}', "'a' stands twice"),
-        (b'{"a": {"b": 1, "b": 2}}', "'b' stands twice"),
-        (b'{"a": [{"b": 1, "b": 2}]}', "'b' stands twice"),
-        (b'{"a": 1, "\\u0061": 2}', "'a' stands twice"),
-        (b'{"a": NaN}', "malformed"),
-        (b'{"a": 1e999}', "out of range"),
-        (b'{"a": ' + b"9" * 5000 + b"}", "out of range"),
-        (b'{"a": "\\ud800"}', "half of a character"),
-        (b'{"a": "\xff"}', "UTF-8"),
-        (b'{"a": "x', "truncated"),
-        (b'{"a":' * 100_000, "nested too deep"),
-        (b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deep"),
-    ],
-)
-def test_json_that_is_not_an_event(line: bytes, reason: str) -> None:
-    with pytest.raises(RowError, match=reason):
-        json_values(line)
-
-
-@given(st.dictionaries(st.text(), st.integers() | st.text() | st.lists(st.dictionaries(st.text(), st.text()))))
-def test_no_sound_object_is_rejected(values: dict[str, object]) -> None:
-    import json
-
-    if all(abs(value) < 2**63 for value in values.values() if isinstance(value, int)):
-        assert json_values(json.dumps(values).encode()) == values
 
 
 def test_json_lines_count_empty_lines_and_know_a_byte_order_mark(tmp_path: Path) -> None:

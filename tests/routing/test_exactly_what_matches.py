@@ -15,8 +15,7 @@ from tests.routing.frames import accepted
 from tests.routing.harness import Client, Harness
 
 from fieldfare.errors import ConditionError
-from fieldfare.files.events import attributes_of
-from fieldfare.files.lines import json_values
+from fieldfare.events import event_attributes
 from fieldfare.language import compile  # noqa: A004
 from fieldfare.matching import oracle
 from fieldfare.messages import Publish, Refused, Subscribe
@@ -43,7 +42,7 @@ def is_sound(condition: str) -> bool:
 
 
 def expected(condition: str, texts: Sequence[bytes]) -> list[bytes]:
-    return [each for each in texts if oracle.holds(condition, attributes_of(json_values(each)))]
+    return [each for each in texts if oracle.holds(condition, event_attributes(each))]
 
 
 def received(client: Client, name: str) -> list[bytes]:

@@ -22,7 +22,7 @@ from tests.faults.processes import environment, users_of, wait_until
 from tests.runtime.small_pipeline import SmallPipeline
 from tests.runtime.spark_bridge import Effect, Events, Handed, Matched, Ready, Said, Subscription
 
-from fieldfare.files.lines import RowError
+from fieldfare.events import UnreadableError
 from fieldfare.messages import HandedOver, HandEvents, HandSubscription, Input, PipelineMatched
 from fieldfare.pipeline.json_events import JsonEvents
 from fieldfare.pipeline.ledger import Slice
@@ -355,7 +355,7 @@ def test_no_event_is_bad_for_the_pipeline_where_columns_are_learned(
     texts = [msgspec.json.format(msgspec.json.encode(event)) for event in events]
     try:
         publication = Columns().read(hand_events(1, *texts))
-    except RowError:
+    except UnreadableError:
         return  # an edge lets none of these through
     columns = Columns().learned([publication])
     fields = [(name, ARROW[kind]) for name, kind in {**columns.kinds, EVENT: "STRING", MARK: "STRING"}.items()]

@@ -15,7 +15,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias, TypeVar, Unpack, overload
+from typing import Any, Self, TypeAlias, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -24,7 +24,7 @@ from fieldfare.client.link import ClientOptions, Link
 from fieldfare.client.subscription import Subscription, SubscriptionOptions
 from fieldfare.client.transport import Transport
 from fieldfare.messages import Attach, DeclareTopic, List, Notice, Publish, Subscribe, Unsubscribe
-from fieldfare.qos import Offered, Published, Requested
+from fieldfare.qos import Matching, Offered, Published, Requested
 
 T = TypeVar("T")
 Attributes: TypeAlias = dict[str, Any]
@@ -169,7 +169,7 @@ class Client:
         self,
         topic: str,
         offered: Offered = Offered(),  # noqa: B008 - it is frozen
-        matching: Literal["edge", "spark"] = "edge",
+        matching: Matching = "edge",
     ) -> None:
         """Create a topic, or change what it offers to those that subscribe from now on."""
         await self._request(DeclareTopic(0, topic, offered, matching))

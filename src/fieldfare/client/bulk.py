@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from fieldfare.bisection import Bisection
 from fieldfare.client.aio import Client
 from fieldfare.errors import RefusedError
 from fieldfare.files.documents import Document
@@ -68,28 +69,28 @@ class Bulk:
         """Send the batch, and wait until no more than so many have no answer."""
         batch, self._batch, self._batch_bytes = self._batch, [], 0
         if batch:
-            sent = await self._client.publish_soon(self._topic, [document.event for document in batch])
-            self._unanswered.append((sent, batch))
+            self._unanswered.append((await self._publish_soon(batch), batch))
         while len(self._unanswered) > unanswered_max:
             await self._answered(*self._unanswered.popleft())
 
     async def _answered(self, answer: asyncio.Future[Any], batch: list[Document]) -> None:
-        """A batch is accepted; or else its halves are tried, until it is known which events are refused."""
-        try:
-            await answer
-        except RefusedError as error:
-            if error.code != "invalid":
-                raise
-            if len(batch) == 1:
-                self._quarantine.add(batch[0].bad(error.reason))
-                return
-            middle = len(batch) // 2
-            for half in (batch[:middle], batch[middle:]):
-                sent = await self._client.publish_soon(self._topic, [document.event for document in half])
-                await self._answered(sent, half)
-        else:
-            self.accepted += len(batch)
-            self._progress(batch[-1])
+        """Wait until a batch is accepted. If it is not, publish parts of it until the bad events stand alone."""
+        parts = Bisection(len(batch))
+        for part in parts:
+            piece = batch[part]
+            try:
+                await (answer if len(piece) == len(batch) else await self._publish_soon(piece))
+            except RefusedError as error:
+                if error.code != "invalid":
+                    raise
+                if not parts.halve(part):
+                    self._quarantine.add(piece[0].bad(error.reason))
+            else:
+                self.accepted += len(piece)
+                self._progress(piece[-1])
+
+    async def _publish_soon(self, batch: list[Document]) -> asyncio.Future[Any]:
+        return await self._client.publish_soon(self._topic, [document.event for document in batch])
 
 
 class _Reader:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 import typer.core
@@ -67,7 +67,7 @@ def declare(
 
     Example: `fieldfare topics declare traffic --reliability best_effort --durability volatile`
     """
-    from fieldfare.qos import Offered
+    from fieldfare.qos import Matching, Offered
 
     offered = converted(
         {
@@ -79,9 +79,9 @@ def declare(
         },
         Offered,
     )
-    if matching not in ("edge", "spark"):
+    if matching not in get_args(Matching):
         raise typer.BadParameter(f"--matching is edge or spark, not {matching!r}")
-    where = cast('Literal["edge", "spark"]', matching)
+    where = cast("Matching", matching)
     Service(url, token_file, ca_file).run(lambda client: client.declare_topic(topic, offered, where))
     typer.echo(f"{topic}: declared")
 

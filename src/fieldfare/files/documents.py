@@ -14,10 +14,10 @@ import msgspec
 import pyarrow.parquet as pq
 
 from fieldfare.errors import InputError
+from fieldfare.events import UnreadableError, event_attributes
 from fieldfare.files.cells import cell_value
-from fieldfare.files.events import attributes_of
 from fieldfare.files.formats import Format, format_of, input_parts, reading
-from fieldfare.files.lines import Line, RowError, json_lines, json_values, text_lines
+from fieldfare.files.lines import Line, RowError, json_lines, text_lines
 from fieldfare.files.quarantine import BadRow, excerpt
 from fieldfare.messages import EVENT_BYTES_MAX
 
@@ -55,8 +55,8 @@ def events_of_text(text: str) -> list[bytes]:
     source = text.encode("utf-8", "surrogateescape").strip()
     try:
         events = msgspec.json.decode(source, type=list[msgspec.Raw]) if source.startswith(b"[") else [source]
-        return [_event_of_line(Line(1, bytes(event), json_values(bytes(event)))) for event in events]
-    except (RowError, msgspec.DecodeError) as error:
+        return [_checked(bytes(event)) for event in events]
+    except (UnreadableError, msgspec.DecodeError) as error:
         raise InputError(f"this is not an event, a JSON object, nor an array of them: {error}") from error
 
 
@@ -69,7 +69,7 @@ def _of_text(path: Path) -> Iterator[Document | BadRow]:
 def _of_line(line: Line, file: str, position: int) -> Document | BadRow:
     try:
         return Document(_event_of_line(line), file, position, line=line.number)
-    except RowError as error:
+    except UnreadableError as error:
         return BadRow(file, str(error), excerpt(line.source), line=line.number)
 
 
@@ -77,7 +77,6 @@ def _event_of_line(line: Line) -> bytes:
     if isinstance(line.values, RowError):
         raise line.values
     if isinstance(line.source, bytes):
-        attributes_of(line.values)  # raises where a broker would
         return _checked(line.source.removeprefix(b"\xef\xbb\xbf").strip())
     return _encoded({name: cell_value(cell) for name, cell in line.values.items() if cell})
 
@@ -93,7 +92,7 @@ def _of_parquet(parts: Sequence[Path]) -> Iterator[Document | BadRow]:
                     try:
                         event = _encoded({name: value for name, value in values.items() if value is not None})
                         yield Document(event, str(part), position, row=row)
-                    except RowError as error:
+                    except UnreadableError as error:
                         yield BadRow(str(part), str(error), excerpt(values), row=row)
 
 
@@ -105,11 +104,11 @@ def _encoded(values: dict[str, Any]) -> bytes:
         event = msgspec.json.encode(values)
     except (TypeError, ValueError, OverflowError) as error:
         raise RowError(f"it has no form in JSON: {error}") from error
-    attributes_of(msgspec.json.decode(event))  # raises where a broker would
     return _checked(event)
 
 
 def _checked(event: bytes) -> bytes:
     if len(event) > EVENT_BYTES_MAX:
         raise RowError(f"an event of {len(event):,} bytes, and {EVENT_BYTES_MAX:,} are the most")
+    event_attributes(event)  # raises where a broker would
     return event

@@ -16,15 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fieldfare.errors import InputError
+from fieldfare.events import UnreadableError, attributes_of
 from fieldfare.files.cells import cell_value
 from fieldfare.files.formats import Format, format_of, input_parts, reading
 from fieldfare.files.lines import Line, RowError, csv_header, text_lines
 from fieldfare.files.quarantine import BadRow, Quarantine, excerpt
 from fieldfare.matching.index import Index
-from fieldfare.model import Range
 
 KEY_COLUMNS = ("event_id", "id")
-NESTING_MAX = 32
 _BATCH_ROWS = 8192
 
 
@@ -154,7 +153,7 @@ class EventSource:
             for line in text_lines(stream, path):
                 try:
                     events.append(_text_event(line, next(numbers), is_csv=is_csv))
-                except RowError as error:
+                except UnreadableError as error:
                     quarantine.add(BadRow(str(path), str(error), excerpt(line.source), line=line.number))
                 if len(events) == _BATCH_ROWS:
                     yield TextBatch(path, events, stream.tell())
@@ -209,31 +208,3 @@ def _text_event(line: Line, number: int, *, is_csv: bool) -> TextEvent:
     if isinstance(key, bool) or not isinstance(key, str | int):
         raise RowError(f"the event's key, {key!r:.50}, is neither a string nor an integer")
     return TextEvent(key, attributes_of(values), line)
-
-
-def attributes_of(values: dict[str, Any]) -> dict[str, Any]:
-    """A JSON object as attributes: inner objects give dotted names, {"low": .., "high": ..} a range, lists nothing."""
-    if not any(isinstance(value, dict | list) for value in values.values()):
-        return values
-    flat: dict[str, Any] = {}
-    pending = [("", values, 1)]
-    while pending:
-        prefix, inner, depth = pending.pop()
-        if depth > NESTING_MAX:
-            raise RowError(f"nested deeper than {NESTING_MAX} objects")
-        for name, value in inner.items():
-            attribute = prefix + name
-            is_range = isinstance(value, dict) and value.keys() == {"low", "high"}
-            if isinstance(value, dict) and not is_range:
-                pending.append((f"{attribute}.", value, depth + 1))
-            elif attribute in flat:
-                raise RowError(f"the attribute {attribute!r} stands twice, once as a nested object")
-            elif not isinstance(value, list):
-                flat[attribute] = _range(attribute, value) if is_range else value
-    return flat
-
-
-def _range(attribute: str, ends: dict[str, Any]) -> Range:
-    if any(isinstance(end, dict | list) for end in ends.values()):
-        raise RowError(f"the ends of the range {attribute!r} are not plain values")
-    return Range(ends["low"], ends["high"])

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from fieldfare.bisection import Bisection
 from fieldfare.errors import ConditionError, InputError, InvalidIdError, SubscriptionError
 from fieldfare.files.lines import RowError
 from fieldfare.files.quarantine import Quarantine, excerpt
@@ -149,20 +150,27 @@ class _Import:
         )
 
     def _add(self, items: Sequence[_Item], known: set[SubscriptionId]) -> None:
-        """Add items; if one of them is bad, first without those that do not compile, then by halves."""
-        if not items:
-            return
+        """Add items; if one of them is bad, first without those that do not compile, then part by part."""
         try:
+            self._add_all(items, known)
+        except ConditionError:
+            self._add_sound(self._compilable(items), known)
+        except SubscriptionError:
+            self._add_sound(items, known)
+
+    def _add_sound(self, items: Sequence[_Item], known: set[SubscriptionId]) -> None:
+        """Add the items that the store takes; the others go to quarantine."""
+        parts = Bisection(len(items))
+        for part in parts:
+            try:
+                self._add_all(items[part], known)
+            except (ConditionError, SubscriptionError) as error:
+                if not parts.halve(part):
+                    self._quarantine.add(items[part.start].row.bad(str(error)))
+
+    def _add_all(self, items: Sequence[_Item], known: set[SubscriptionId]) -> None:
+        if items:
             self._store.add(_table(items), now_seconds=self._now_seconds, replace=self._options.replace)
-        except (ConditionError, SubscriptionError) as error:
-            if len(items) == 1:
-                self._quarantine.add(items[0].row.bad(str(error)))
-                return
-            sound = self._compilable(items) if isinstance(error, ConditionError) else items
-            middle = len(items) // 2
-            for part in (items[:middle], items[middle:]) if len(sound) == len(items) else (sound,):
-                self._add(part, known)
-        else:
             self.summary.added += len(items)
             self.summary.replaced += sum(item.subscription_id in known for item in items)
 

@@ -6,16 +6,13 @@ A row that cannot be read is yielded too, with a reason in place of its values, 
 from __future__ import annotations
 
 import csv
-import json
-import re
 from collections.abc import Iterator
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-import msgspec
-
 from fieldfare.errors import InputError
+from fieldfare.events import UnreadableError, json_values
 from fieldfare.files.formats import Format, format_of
 
 if TYPE_CHECKING:
@@ -23,13 +20,10 @@ if TYPE_CHECKING:
 
 LINE_BYTES_MAX = 16 * 1024 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_decoder = msgspec.json.Decoder()
-_after_key = re.compile(rb'"\s*:')
-_surrogate = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
-class RowError(Exception):
-    """A row, or another JSON object from outside, cannot be read; the message is the reason."""
+class RowError(UnreadableError):
+    """A row of a file cannot be used; the message is the reason."""
 
 
 class Line(NamedTuple):  # and not a dataclass, which takes three times as long to make
@@ -114,39 +108,11 @@ def json_lines(stream: BinaryIO) -> Iterator[Line]:
             if line.isspace():
                 continue
             values = json_values(line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line)
-        except RowError as error:
-            values = error
+        except UnreadableError as error:
+            values = RowError(str(error))
         yield Line(number, line, values)
 
 
 def _skip_line(stream: BinaryIO) -> None:
     while (rest := stream.readline(LINE_BYTES_MAX)) and not rest.endswith(b"\n"):
         pass
-
-
-def json_values(line: bytes) -> dict[str, Any]:
-    """The object that a line of JSON holds."""
-    try:
-        values = _decoder.decode(line)
-        if not isinstance(values, dict):
-            raise RowError("not a JSON object")
-        # Every key is followed by a colon, so where there are as many as keys, no key stands twice. The check may
-        # see one too many, inside a string or a list: then the slow parser decides.
-        if len(_after_key.findall(line)) != len(values):
-            json.loads(line, object_pairs_hook=_unique)
-    except UnicodeDecodeError as error:
-        raise RowError("not valid UTF-8") from error
-    except RecursionError as error:
-        raise RowError("nested too deep") from error
-    except ValueError as error:  # what msgspec and json raise for bad JSON, and int() for too many digits
-        half = _surrogate.search(line)
-        raise RowError(f"{half[0].decode()} is half of a character" if half else str(error)) from error
-    return values
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> None:
-    seen = set()
-    for key, _ in pairs:
-        if key in seen:
-            raise RowError(f"the key {key!r} stands twice")
-        seen.add(key)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from fieldfare.bisection import Bisection
 from fieldfare.errors import EventError, InputError
 from fieldfare.files.atomic import AtomicFile
 from fieldfare.files.events import EventBatch, EventSource
@@ -78,16 +79,17 @@ def match_files(options: MatchOptions, progress: Progress) -> MatchSummary:
 
 
 def match_batch(index: Index, batch: EventBatch, quarantine: Quarantine) -> list[Matches]:
-    """Match a batch; where an event in it cannot be matched, halve it until that event stands alone."""
-    try:
-        return [Matches(batch.keys(), batch.match(index))]
-    except EventError as error:
-        if len(batch) == 1:
-            quarantine.add(batch.bad_row(str(error)))
-            return []
-    middle = len(batch) // 2
-    halves = batch.slice(0, middle), batch.slice(middle, len(batch))
-    return [matches for half in halves for matches in match_batch(index, half, quarantine)]
+    """Match a batch; events in it that cannot be matched go to quarantine."""
+    found = []
+    parts = Bisection(len(batch))
+    for part in parts:
+        piece = batch.slice(part.start, part.stop)
+        try:
+            found.append(Matches(piece.keys(), piece.match(index)))
+        except EventError as error:
+            if not parts.halve(part):
+                quarantine.add(piece.bad_row(str(error)))
+    return found
 
 
 def _check_paths(options: MatchOptions) -> None:

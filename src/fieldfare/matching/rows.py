@@ -44,6 +44,13 @@ def batch_of_rows(rows: Sequence[Event], attributes: Collection[str]) -> Batch:
     return Batch(len(rows), {attribute: _pieces(rows, attribute) for attribute in attributes})
 
 
+def check_event(event: Event) -> None:
+    """Raise an EventError if a value of an event cannot be matched, whatever subscriptions may ask about."""
+    for attribute, value in event.items():
+        if value is not None:
+            _ends(value, attribute)
+
+
 def _pieces(rows: Sequence[Event], attribute: str) -> list[Piece]:
     """The values of one attribute, a piece for each type."""
     values = [row.get(attribute) for row in rows]

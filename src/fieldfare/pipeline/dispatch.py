@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
+from fieldfare.bisection import Bisection
 from fieldfare.errors import EventError
 from fieldfare.forwarding import Dispatcher, Load, Policy, Visits, forward
 from fieldfare.matching.arrow import batch_of_table
@@ -70,14 +71,18 @@ class Dispatch:
 
 def _candidates(layout: Layout, events: pa.RecordBatch) -> Candidates:
     """Where events may go. One that cannot be read goes anywhere: the matcher sets it aside, with the reason."""
-    try:
-        return layout.candidates(batch_of_table(events, layout.attributes))
-    except EventError:
-        if events.num_rows == 1:
-            return layout.candidates(Batch(1, {}))
-    half = events.num_rows // 2
-    halves = [_candidates(layout, piece) for piece in (events.slice(0, half), events.slice(half))]
-    first, count = (np.concatenate([getattr(part, name) for part in halves]) for name in ("first", "count"))
+    found = []
+    parts = Bisection(events.num_rows)
+    for part in parts:
+        try:
+            piece = events.slice(part.start, part.stop - part.start)
+            found.append(layout.candidates(batch_of_table(piece, layout.attributes)))
+        except EventError:
+            if not parts.halve(part):
+                found.append(layout.candidates(Batch(1, {})))
+    if len(found) == 1:
+        return found[0]
+    first, count = (np.concatenate([getattr(each, name) for each in found]) for name in ("first", "count"))
     return Candidates(first, count)
 
 

@@ -19,7 +19,8 @@ import msgspec
 import pyarrow as pa
 
 from fieldfare.errors import InputError
-from fieldfare.files.lines import LINE_BYTES_MAX, RowError, json_values
+from fieldfare.events import UnreadableError, json_values
+from fieldfare.files.lines import LINE_BYTES_MAX, RowError
 from fieldfare.files.quarantine import excerpt
 from fieldfare.pipeline.ledger import Slice
 
@@ -73,7 +74,7 @@ class JsonEvents:
             try:
                 rows.append(self._row(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line))
                 reasons.append(None)
-            except RowError as error:
+            except UnreadableError as error:
                 rows.append({})
                 reasons.append(str(error))
         return rows, reasons

@@ -1,7 +1,6 @@
 """The matchers: a task takes the events that were sent to a matcher, matches them part by part, and reports.
 
-Events that turn out to be unfit for matching are set aside with the reason, by halving their batch until each stands
-alone; the rest of the batch goes on.
+Events that turn out to be unfit for matching are set aside with the reason; the rest of their batch goes on.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
+from fieldfare.bisection import Bisection
 from fieldfare.errors import EventError
 from fieldfare.matching.index import Index
 from fieldfare.pipeline.columns import (
@@ -156,18 +156,21 @@ def _by_part(events: pa.RecordBatch) -> Iterator[tuple[int, int, pa.RecordBatch]
 
 
 def _matched(index: Index, events: pa.RecordBatch, tally: Tally) -> Matched:
-    try:
-        return events, index.match_table(matchable(events, index.attributes))
-    except EventError as error:
-        if events.num_rows == 1:
-            raw = str(without_system(events).to_pylist()[0])[:_RAW_CHARACTERS_MAX]
-            tally.faults.append(Fault("", str(error), raw))
-            return events.slice(0, 0), index.match_table(events.slice(0, 0))
-    half = events.num_rows // 2
-    sound, lists = zip(
-        *(_matched(index, piece, tally) for piece in (events.slice(0, half), events.slice(half))), strict=True
-    )
-    return pa.concat_batches(sound), pa.concat_arrays(lists)
+    """The events that can be matched, with their ids; the others are tallied as faults."""
+    sound, ids = [], []
+    parts = Bisection(events.num_rows)
+    for part in parts:
+        piece = events.slice(part.start, part.stop - part.start)
+        try:
+            ids.append(index.match_table(matchable(piece, index.attributes)))
+            sound.append(piece)
+        except EventError as error:
+            if not parts.halve(part):
+                raw = str(without_system(piece).to_pylist()[0])[:_RAW_CHARACTERS_MAX]
+                tally.faults.append(Fault("", str(error), raw))
+    if not sound:
+        return events.slice(0, 0), index.match_table(events.slice(0, 0))
+    return _joined(sound), ids[0] if len(ids) == 1 else pa.concat_arrays(ids)
 
 
 def _faults(events: pa.RecordBatch) -> Iterator[Fault]:

@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from fieldfare.files.events import attributes_of
-from fieldfare.files.lines import json_values
+from fieldfare.events import event_attributes
 from fieldfare.messages import Delivery, EventsStored
 from fieldfare.routing.taker import Entry, Taker
 
@@ -27,4 +26,4 @@ def entries_of(record: EventsStored) -> list[Entry]:
 
 def attributes_in(entry: Entry) -> Mapping[str, Any]:
     """The attributes of an event that comes from the log."""
-    return attributes_of(json_values(bytes(_delivery.decode(entry[2]).event)))
+    return event_attributes(bytes(_delivery.decode(entry[2]).event))

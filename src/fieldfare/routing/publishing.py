@@ -15,10 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from fieldfare.errors import EventError
-from fieldfare.files.events import attributes_of
-from fieldfare.files.lines import RowError, json_values
-from fieldfare.matching.rows import TOO_LARGE, batch_of_rows
+from fieldfare.events import UnreadableError, event_attributes
 from fieldfare.messages import (
     EVENT_BYTES_MAX,
     Accepted,
@@ -29,7 +26,6 @@ from fieldfare.messages import (
     Publish,
     PublishersMoved,
 )
-from fieldfare.model import INT64_MAX, INT64_MIN
 from fieldfare.qos import broken
 from fieldfare.routing.matches import entries_of
 from fieldfare.routing.ports import Asking, LogPort, Positions, Replies
@@ -285,13 +281,6 @@ def _checked(number: int, event: Raw) -> dict[str, Any]:
     if len(text) > EVENT_BYTES_MAX:
         raise Refusal("invalid", f"event {number} is longer than {EVENT_BYTES_MAX:,} bytes")
     try:
-        row = json_values(text)
-        kinds = set(map(type, row.values()))
-        if dict in kinds or list in kinds:
-            row = attributes_of(row)
-            batch_of_rows([row], row)  # there may be ranges, which may be wrong
-        elif int in kinds and not all(INT64_MIN <= value <= INT64_MAX for value in row.values() if type(value) is int):
-            raise Refusal("invalid", f"event {number}: {TOO_LARGE}")
-    except (RowError, EventError) as error:
+        return event_attributes(text)
+    except UnreadableError as error:
         raise Refusal("invalid", f"event {number}: {error}") from error
-    return row

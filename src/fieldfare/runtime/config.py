@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from fieldfare.errors import ConfigError
 from fieldfare.messages import Name
-from fieldfare.qos import Offered
+from fieldfare.qos import Matching, Offered
 from fieldfare.routing.options import EdgeOptions
 
 DEFAULT_FILE = Path("fieldfare.toml")
@@ -95,7 +95,7 @@ class Spark(_Section, frozen=True):
 class Topic(Offered, frozen=True, forbid_unknown_fields=True, omit_defaults=False):
     """A topic that exists from the start."""
 
-    matching: Literal["edge", "spark"] = "edge"
+    matching: Matching = "edge"
     tenant: Name = "default"
     schema: str | None = None  # of the events, where Spark matches them: 'road STRING, speed DOUBLE'
 

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fieldfare.errors import BrokenPromiseError
-from fieldfare.files.events import attributes_of
-from fieldfare.files.lines import json_values
+from fieldfare.events import event_attributes
 from fieldfare.matching import oracle
 from fieldfare.messages import Delivery, Subscribe
 from fieldfare.qos import Offered
@@ -149,4 +148,4 @@ def _requests(history: History) -> dict[Reception, Subscribe]:
 
 @functools.lru_cache(maxsize=16_384)
 def _holds(condition: str, event: bytes) -> bool:
-    return oracle.holds(condition, attributes_of(json_values(event)))
+    return oracle.holds(condition, event_attributes(event))

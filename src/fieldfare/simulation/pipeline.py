@@ -9,8 +9,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from fieldfare.files.events import attributes_of
-from fieldfare.files.lines import json_values
+from fieldfare.events import event_attributes
 from fieldfare.matching import oracle
 from fieldfare.messages import (
     BatchStored,
@@ -89,5 +88,5 @@ class SimulatedPipeline:
 def _matched(topic: _Topic) -> Iterator[MatchedEvent]:
     for handed in topic.waiting:
         for event_id, event in zip(handed.ids, handed.events, strict=True):
-            found = oracle.match(topic.conditions, attributes_of(json_values(bytes(event))))
+            found = oracle.match(topic.conditions, event_attributes(bytes(event)))
             yield MatchedEvent(event_id, handed.publisher, handed.at, event, [str(each) for each in found])

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from fieldfare.files.lines import RowError, json_values
+from fieldfare.events import UnreadableError, json_values
 from fieldfare.runtime.gateway.ports import GatewayOptions
 from fieldfare.runtime.gateway.problems import ProblemError, invalid
 
@@ -55,7 +55,7 @@ def decode(body: bytes, kind: Any) -> Any:
     """The body, a JSON object, as a value of a type."""
     try:
         return convert(json_values(body), kind)
-    except RowError as error:
+    except UnreadableError as error:
         raise invalid(f"the body: {error}") from error
 
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Raw
 
 from fieldfare.messages import Delivery, Name, Notice, Position, Text
-from fieldfare.qos import Durability, Offered, Published, Reliability, Requested, Seconds
+from fieldfare.qos import Durability, Matching, Offered, Published, Reliability, Requested, Seconds
 
 TRIAL_EVENTS_MAX = 1_000
 
@@ -142,7 +142,7 @@ class TopicSettings(Form, frozen=True):
     """What a topic is."""
 
     offered: Offered = Offered()
-    matching: Literal["edge", "spark"] = "edge"
+    matching: Matching = "edge"
 
 
 class Trial(Form, frozen=True):

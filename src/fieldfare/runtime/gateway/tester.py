@@ -13,8 +13,7 @@ from typing import Any
 from sqlglot import Token, TokenType
 
 from fieldfare.errors import ConditionError, EventError
-from fieldfare.files.events import attributes_of
-from fieldfare.files.lines import RowError
+from fieldfare.events import UnreadableError, attributes_of
 from fieldfare.language import Limits, compile_many
 from fieldfare.language import compile as compile_condition
 from fieldfare.language.tokens import tokens_of
@@ -51,7 +50,7 @@ def try_condition(condition: str, events: Sequence[dict[str, Any]]) -> list[Verd
         try:
             attributes = attributes_of(event)
             held = index.match(attributes)
-        except (EventError, RowError) as error:
+        except (EventError, UnreadableError) as error:
             raise invalid(f"event {number}: {error}") from error
         failed = (place for place in range(len(parts)) if place not in held)
         why = [

@@ -18,7 +18,7 @@ import msgspec
 import pyarrow as pa
 
 from fieldfare.errors import FieldfareError
-from fieldfare.files.lines import RowError
+from fieldfare.events import UnreadableError
 from fieldfare.messages import HandedOver, HandEvents, Input, MatchedEvent, PipelineMatched
 from fieldfare.runtime.spark.child import Child
 from fieldfare.runtime.spark.collector import Collector
@@ -217,6 +217,6 @@ def _read(columns: Columns, effects: Sequence[HandEvents]) -> tuple[list[Publica
     for effect in effects:
         try:
             publications.append(columns.read(effect))
-        except (RowError, ValueError, msgspec.MsgspecError) as error:
+        except (UnreadableError, ValueError, msgspec.MsgspecError) as error:
             failures[effect.number] = f"not events: {error}"
     return publications, failures

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from fieldfare.files.events import attributes_of
-from fieldfare.files.lines import json_values
+from fieldfare.events import attributes_of, json_values
 from fieldfare.messages import HandEvents
 from fieldfare.model import Range
 from fieldfare.store.outputs import BATCH_ID, SUBSCRIPTION_IDS
@@ -55,7 +54,7 @@ class Columns:
     kinds: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, effect: HandEvents) -> Publication:
-        """The values of events; a ValueError or RowError if one is no event, which an edge does not let through."""
+        """The values of events; an UnreadableError if one is no event, which an edge does not let through."""
         rows = [json_values(bytes(event)) for event in effect.events]
         return Publication(effect, rows if self.given is not None else [attributes_of(row) for row in rows])
 

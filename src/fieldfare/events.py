@@ -1,0 +1,120 @@
+"""What an event is, and how its JSON is read.
+
+An event is a JSON object. Its values are its attributes: an inner object gives attributes with dotted names, an object
+of exactly `low` and `high` is a range, and a list is carried along without being an attribute. Everything that takes
+events from outside reads them here, so that all of it accepts the same ones, for the same reasons.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated, Any
+
+import msgspec
+
+from fieldfare.errors import EventError
+from fieldfare.matching.rows import TOO_LARGE, check_event
+from fieldfare.model import INT64_MAX, INT64_MIN, Range
+
+NESTING_MAX = 32
+_Integer = Annotated[int, msgspec.Meta(ge=INT64_MIN, le=INT64_MAX)]
+_decode_any = msgspec.json.Decoder().decode
+_decode_plain = msgspec.json.Decoder(dict[str, bool | _Integer | float | str | None]).decode
+_after_key = re.compile(rb'"\s*:')
+_surrogate = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_CONTAINERS = frozenset({dict, list})
+
+
+class UnreadableError(Exception):
+    """A text from outside is not the event, or other JSON object, that it should be; the message is the reason."""
+
+
+def event_attributes(text: bytes) -> dict[str, Any]:
+    """The attributes of an event, given as JSON; an UnreadableError if it is none, or a value cannot be matched."""
+    try:
+        values = _decode_plain(text)  # nearly every event: no inner objects, no lists, all numbers within their range
+    except (ValueError, RecursionError):
+        return _attributes_after_all(text)
+    _refuse_repeated_keys(text, values)
+    return values
+
+
+def _attributes_after_all(text: bytes) -> dict[str, Any]:
+    """The attributes of an event that is not plain, or the reason why it is none."""
+    values = json_values(text)
+    attributes = attributes_of(values)
+    if attributes is values:  # plain, but for a number
+        raise UnreadableError(TOO_LARGE)
+    try:
+        check_event(attributes)  # ranges, and integers in inner objects, may be wrong
+    except EventError as error:
+        raise UnreadableError(str(error)) from error
+    return attributes
+
+
+def json_values(text: bytes) -> dict[str, Any]:
+    """The object that a text of JSON holds. A number out of range, or a key that stands twice, is an error."""
+    try:
+        values = _decode_any(text)
+    except UnicodeDecodeError as error:
+        raise UnreadableError("not valid UTF-8") from error
+    except RecursionError as error:
+        raise UnreadableError("nested too deep") from error
+    except ValueError as error:  # what msgspec raises for bad JSON, and int() for too many digits
+        half = _surrogate.search(text)
+        raise UnreadableError(f"{half[0].decode()} is half of a character" if half else str(error)) from error
+    if not isinstance(values, dict):
+        raise UnreadableError("not a JSON object")
+    _refuse_repeated_keys(text, values)
+    return values
+
+
+def _refuse_repeated_keys(text: bytes, values: dict[str, Any]) -> None:
+    """Find a key that stands twice in one object; of such, msgspec gives the last without a word.
+
+    Every key is followed by a colon, so where there are as many as keys, no key stands twice. There may be more, in
+    strings and inner objects: then a closer count decides, and in the end a slow parser.
+    """
+    if text.count(b":") == len(values) or len(_after_key.findall(text)) == len(values):
+        return
+    try:
+        json.loads(text, object_pairs_hook=_refuse_pairs)
+    except RecursionError as error:
+        raise UnreadableError("nested too deep") from error
+
+
+def _refuse_pairs(pairs: list[tuple[str, Any]]) -> None:
+    seen = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise UnreadableError(f"the key {key!r} stands twice")
+        seen.add(key)
+
+
+def attributes_of(values: dict[str, Any]) -> dict[str, Any]:
+    """The attributes that the values of a JSON object give; the same dict where all values are plain."""
+    if _CONTAINERS.isdisjoint(map(type, values.values())):
+        return values
+    flat: dict[str, Any] = {}
+    pending = [("", values, 1)]
+    while pending:
+        prefix, inner, depth = pending.pop()
+        if depth > NESTING_MAX:
+            raise UnreadableError(f"nested deeper than {NESTING_MAX} objects")
+        for name, value in inner.items():
+            attribute = prefix + name
+            is_range = isinstance(value, dict) and value.keys() == {"low", "high"}
+            if isinstance(value, dict) and not is_range:
+                pending.append((f"{attribute}.", value, depth + 1))
+            elif attribute in flat:
+                raise UnreadableError(f"the attribute {attribute!r} stands twice, once as a nested object")
+            elif not isinstance(value, list):
+                flat[attribute] = _range(attribute, value) if is_range else value
+    return flat
+
+
+def _range(attribute: str, ends: dict[str, Any]) -> Range:
+    if any(isinstance(end, dict | list) for end in ends.values()):
+        raise UnreadableError(f"the ends of the range {attribute!r} are not plain values")
+    return Range(ends["low"], ends["high"])
