@@ -28,6 +28,7 @@ from fieldfare.messages import (
 )
 from fieldfare.qos import unmet
 from fieldfare.routing.continuing import Else, Then, nothing
+from fieldfare.routing.interest import compile_conditions
 from fieldfare.routing.outbox import Outbox, Subscription
 from fieldfare.routing.refusal import Refusal, require
 from fieldfare.routing.topic import START, Topic
@@ -153,7 +154,8 @@ class Subscribing:
         wishes, self._wishes = self._wishes, {}
         for key, group in wishes.items():
             interest = self._edge.topics[key].interest
-            errors = interest.add([wish.handle for wish in group], [wish.frame.condition for wish in group])
+            handles, conditions = [wish.handle for wish in group], [wish.frame.condition for wish in group]
+            errors = interest.add(compile_conditions(handles, conditions))
             for wish in group:
                 if wish.handle in errors:
                     self._deny(wish, Refusal("condition", str(errors[wish.handle])))
@@ -352,6 +354,7 @@ class Subscribing:
         for topic in self._edge.topics.values():
             outboxes = list(topic.outboxes.values())
             if outboxes:
-                topic.interest.add([o.handle for o in outboxes], [o.subscription.condition for o in outboxes])
+                conditions = [outbox.subscription.condition for outbox in outboxes]
+                topic.interest.add(compile_conditions([outbox.handle for outbox in outboxes], conditions))
         for outbox in self.by_handle.values():
             self._begin(outbox, now)
