@@ -38,7 +38,9 @@ from fieldfare.messages import (
     HandSubscription,
     Identity,
     Input,
+    InterestMerged,
     List,
+    MergeInterest,
     Notice,
     NotStored,
     Opened,
@@ -118,6 +120,7 @@ class Harness:
         kernel.provide(CallWebhook, self._call)
         kernel.provide(CheckWebhook, self.checks.append)
         kernel.provide(CompileConditions, self.compiling.append)
+        kernel.provide(MergeInterest, self._merge)
         kernel.provide(UsePipeline, self.pipeline_topics.append)
         kernel.provide(HandEvents, self.handed.append)
         kernel.provide(HandSubscription, self.handed.append)
@@ -126,6 +129,9 @@ class Harness:
     def _send(self, effect: Send) -> None:
         if effect.link in self.clients:
             self.clients[effect.link].frames.append(effect.frame)
+
+    def _merge(self, effect: MergeInterest) -> None:
+        self.kernel.tell(InterestMerged(effect.number, effect.merge()))
 
     def _fetch(self, effect: Fetch) -> None:
         assert effect.reader not in {fetch.reader for fetch in self.fetches}, "one piece at a time"

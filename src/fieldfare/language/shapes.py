@@ -80,23 +80,36 @@ def _with_names(parts: list[str]) -> list[str]:
     return result
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class KnownShape:
+    """A shape that was parsed before."""
+
+    node: tree.Node | None  # None: conditions of this shape must be parsed each time
+    boxes_max: int  # a condition of this shape has at most so many
+
+
+@dataclass(frozen=True, slots=True)
 class Shapes:
-    """The trees of the shapes met so far, under some limits; None for a shape that must be parsed each time."""
+    """The shapes met so far, under some limits. Several threads may ask at once."""
 
     limits: Limits
-    trees: dict[Shape, tree.Node | None] = field(default_factory=dict)
+    _known: dict[Shape, KnownShape] = field(default_factory=dict)
+
+    def known(self, shape: Shape) -> KnownShape | None:
+        """What is known of a shape; None where it was not met before."""
+        return self._known.get(shape)
 
     def tree_of(self, shape: Shape, text: str) -> tree.Node | None:
-        """The tree of a shape that `text` has."""
-        if shape in self.trees:
-            return self.trees[shape]
-        known = self._parsed(text)
-        if len(self.trees) >= _KNOWN_SHAPES_MAX:
-            self.trees.clear()
+        """The tree of a shape that `text` has; None where it must be parsed each time."""
+        known = self._known.get(shape)
+        if known is not None:
+            return known.node
+        node = self._parsed(text)
+        if len(self._known) >= _KNOWN_SHAPES_MAX:
+            self._known.clear()
         if is_small(shape):
-            self.trees[shape] = known
-        return known
+            self._known[shape] = KnownShape(node, 0 if node is None else tree.boxes_at_most(node, shape[1::2]))
+        return node
 
     def _parsed(self, text: str) -> tree.Node | None:
         try:

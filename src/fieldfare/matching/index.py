@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from fieldfare.matching.batch import Batch
 from fieldfare.matching.bounds import box_table
 from fieldfare.matching.ids import ids_of
 from fieldfare.matching.lists import copy_lists, copy_single, empty_values
+from fieldfare.matching.masks import BoxMasks
 from fieldfare.matching.part import Matches
 from fieldfare.matching.rows import Event, batch_of_rows
 from fieldfare.matching.segment import Segment, merged
@@ -32,6 +33,7 @@ from fieldfare.matching.snapshot import load_segments, save_segments
 from fieldfare.model import SubscriptionId
 
 _CHUNK_ROWS = 65_536
+_SINGLE_EVENTS_MAX = 24  # as many events are matched faster one by one, where there are masks, than as a batch
 _SINGLE_EXPECTED = 1_024  # matches of one event that are met without a second attempt
 _MERGE_RATIO = 4  # a segment is merged into the one before it unless that one is so many times larger
 _OFFSET_MAX = np.iinfo(np.int32).max
@@ -46,7 +48,11 @@ class Index:
         """Take conditions by id, or an Arrow table with the columns `subscription_id` and `condition`."""
         ids, conditions = _given({} if subscriptions is None else subscriptions)
         self._segments = _segments_of(ids, _compiled(conditions, ids))
+        self._begin()
+
+    def _begin(self) -> None:
         self._matches_per_event = 4.0
+        self._ways: Ways | None = None  # for few events, when it is settled
 
     @classmethod
     def from_boxes(cls, subscription_ids: Iterable[SubscriptionId], bounds: Mapping[str, tuple[Any, Any]]) -> Index:
@@ -80,7 +86,7 @@ class Index:
     def _of(cls, segments: tuple[Segment, ...]) -> Index:
         index = cls.__new__(cls)
         index._segments = segments
-        index._matches_per_event = 4.0
+        index._begin()
         return index
 
     def __len__(self) -> int:
@@ -99,7 +105,7 @@ class Index:
             return pa.array([], pa.int64())
         return pa.concat_arrays([segment.live_ids for segment in self._segments])
 
-    @property
+    @cached_property
     def attributes(self) -> tuple[str, ...]:
         """The attributes that conditions ask about."""
         return tuple(sorted({name for segment in self._segments for name in segment.part.attributes}))
@@ -112,12 +118,38 @@ class Index:
     def match(self, event: Event) -> list[SubscriptionId]:
         """The ids of the subscriptions that the event satisfies, in the order they were given."""
         found: list[SubscriptionId] = []
-        batch = batch_of_rows([event], self.attributes)
+        batch: Batch | None = None
         for segment in self._segments:
+            if segment.has_masks(1) and segment.masks is not None:
+                found += segment.masks.match(event)
+                continue
+            batch = batch or batch_of_rows([event], self.attributes)
             matches = segment.part.match(batch, segment.part.owners, np.int32, _SINGLE_EXPECTED)
             owners = np.sort(np.concatenate([matches.values, matches.extra_values]))
             found.extend(segment.ids.take(pa.array(owners)).to_pylist())
         return found
+
+    def ways_to_match(self, events: int) -> Ways:
+        """The fastest ways to match so many events."""
+        if events > _SINGLE_EVENTS_MAX:
+            return Ways((), self)
+        if self._ways is not None:
+            return self._ways
+        has_masks = [segment.has_masks(events) for segment in self._segments]
+        ways = self._find_ways(has_masks)
+        if None not in has_masks:
+            self._ways = ways
+        return ways
+
+    def _find_ways(self, has_masks: Sequence[bool | None]) -> Ways:
+        masks = [segment.masks for segment, has in zip(self._segments, has_masks, strict=True) if has]
+        rest = tuple(segment for segment, has in zip(self._segments, has_masks, strict=True) if not has)
+        return Ways([some for some in masks if some is not None], self._of(rest) if rest else None)
+
+    def prepare(self) -> None:
+        """Make now what matching makes when it is first needed; an index made in a thread then delays no event."""
+        self.match_rows([{}])
+        self._ways = self._find_ways([segment.masks is not None for segment in self._segments])
 
     def match_rows(self, events: Sequence[Event]) -> pa.ListArray:
         """For each event, a dict, the ids of the subscriptions it satisfies; the order inside a list is not defined."""
@@ -199,6 +231,15 @@ class Index:
         """A new index with the subscriptions of another as well, which has none in common with this one."""
         return self._of(_in_few(self._segments + other._segments))
 
+    def in_few_segments(self) -> Index:
+        """The same index, with segments of similar size merged."""
+        return self if self.has_few_segments else self._of(_in_few(self._segments))
+
+    @property
+    def has_few_segments(self) -> bool:
+        """Whether no segments are left to merge."""
+        return len(_groups(self._segments)) == len(self._segments)
+
     def without(self, removed: npt.NDArray[np.bool_]) -> Index:
         """A new index without the subscriptions that a mask over `ids` names. Cheap, and all at once."""
         if len(removed) != len(self):
@@ -216,11 +257,31 @@ class Index:
         return self if len(self._segments) <= 1 else self._of((merged(self._segments),))
 
 
+class Ways(NamedTuple):
+    """How an index is asked for a few events: masks for one event after the other, the rest for all events at once."""
+
+    masks: Sequence[BoxMasks]
+    rest: Index | None
+
+
 def _in_few(segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
     """The same subscriptions in segments each much smaller than the one before, so that there are never many."""
-    while len(segments) > 1 and segments[-1].live_count * _MERGE_RATIO > segments[-2].live_count:
-        segments = (*segments[:-2], merged(segments[-2:]))
-    return tuple(segment for segment in segments if segment.live_count)
+    return tuple(group[0] if len(group) == 1 else merged(group) for group in _groups(segments))
+
+
+def _groups(segments: tuple[Segment, ...]) -> list[list[Segment]]:
+    """The segments that are not empty, in their order; those that should be one segment are in one group."""
+    groups: list[list[Segment]] = []
+    for segment in segments:
+        if segment.live_count:
+            groups.append([segment])
+        while len(groups) > 1 and _live_count(groups[-1]) * _MERGE_RATIO > _live_count(groups[-2]):
+            groups[-2:] = [groups[-2] + groups[-1]]
+    return groups
+
+
+def _live_count(segments: Iterable[Segment]) -> int:
+    return sum(segment.live_count for segment in segments)
 
 
 def _require_room(matches: int) -> None:

@@ -16,10 +16,13 @@ import numpy as np
 
 from fieldfare.errors import EventError
 from fieldfare.matching.batch import Batch, Piece, Texts, Values
-from fieldfare.model import INT64_MAX, INT64_MIN, Range, Section
+from fieldfare.model import INT64_MAX, INT64_MIN, Cut, Range, Section, section_start
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
+
+_NUMBER, _STRING = Section.NUMBER, Section.STRING  # looked up once: an enum's member is slow to find
+_NULL, _NAN = section_start(Section.NULL), section_start(Section.NAN)
 
 Event = Mapping[str, Any]
 _Point = tuple[Section, float | int | bytes]
@@ -49,6 +52,24 @@ def check_event(event: Event) -> None:
     for attribute, value in event.items():
         if value is not None:
             _ends(value, attribute)
+
+
+def cuts_of(value: Any, attribute: str) -> tuple[Cut, Cut]:
+    """The cuts just below the first and the last point of one value: one and the same object unless it is a range."""
+    kind = type(value)
+    cut: Cut
+    if kind is float:
+        cut = (_NUMBER, value) if value == value else _NAN  # noqa: PLR0124  # NaN differs from itself
+    elif kind is str:
+        cut = _string(value, attribute)
+    elif value is None:
+        cut = _NULL
+    else:
+        section, low, high = _ends(value, attribute)
+        if isinstance(value, Range):
+            return (section, low), (section, high)
+        cut = (section, low) if low == low else _NAN  # noqa: PLR0124
+    return cut, cut
 
 
 def _pieces(rows: Sequence[Event], attribute: str) -> list[Piece]:
@@ -134,7 +155,7 @@ TOO_LARGE = "an integer beyond 64 bits cannot be matched; give it as a float or 
 def _integer(value: int, attribute: str) -> _Point:
     if not INT64_MIN <= value <= INT64_MAX:
         raise EventError(attribute, TOO_LARGE)
-    return Section.NUMBER, int(value)
+    return _NUMBER, int(value)
 
 
 def decimal_point(value: Decimal, attribute: str) -> _Point:
@@ -148,7 +169,7 @@ def decimal_point(value: Decimal, attribute: str) -> _Point:
 
 def _string(value: str, attribute: str) -> _Point:
     try:
-        return Section.STRING, value.encode()
+        return _STRING, value.encode()
     except UnicodeEncodeError as error:
         raise EventError(attribute, "a string with a lone surrogate is not valid Unicode text") from error
 

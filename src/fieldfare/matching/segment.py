@@ -13,8 +13,12 @@ import pyarrow as pa
 
 from fieldfare.boxes import BoxTable
 from fieldfare.matching.ids import IdLookup
+from fieldfare.matching.masks import BoxMasks
 from fieldfare.matching.part import Part
 from fieldfare.matching.unpacking import boxes_of_part
+
+_MASKED_BOXES_MAX = 1_024  # a larger segment has no masks: their memory grows with the square of the boxes
+_BOXES_PER_SINGLE_EVENT = 16  # masks are made when so many events have come singly that it pays
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,27 @@ class Segment:
         """Bytes in memory."""
         labels = 0 if self.labels is self.part.owners else self.labels.nbytes
         return self.part.nbytes + int(self.ids.nbytes) + labels + self.live.nbytes
+
+    @cached_property
+    def masks(self) -> BoxMasks | None:
+        """The fast way to match single events; None for a segment with too many boxes."""
+        return BoxMasks.of(boxes_of_part(self.part), self.ids.to_pylist()) if self._is_small else None
+
+    @cached_property
+    def _is_small(self) -> bool:
+        return self._box_count <= _MASKED_BOXES_MAX
+
+    @cached_property
+    def _box_count(self) -> int:
+        return int(np.count_nonzero(self.part.alive()))
+
+    def has_masks(self, events: int) -> bool | None:
+        """Whether to match so many single events by the masks; None: not yet, because making them would cost more."""
+        if self._is_small and "masks" not in self.__dict__:
+            self.__dict__["_single_events"] = self.__dict__.get("_single_events", 0) + events
+            if self.__dict__["_single_events"] * _BOXES_PER_SINGLE_EVENT < self._box_count:
+                return None
+        return self._is_small
 
     def position(self, subscription_id: object) -> int | None:
         """The number of a subscription in this segment, or None if it is not there."""

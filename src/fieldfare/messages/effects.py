@@ -84,6 +84,13 @@ class CompileConditions(Effect, frozen=True):
     conditions: Sequence[str]
 
 
+class MergeInterest(Effect, frozen=True):
+    """Bring an index of conditions into a faster form, beside other work; answered by InterestMerged."""
+
+    number: int
+    merge: Any  # a routing.interest.Merge
+
+
 # Webhooks
 
 

@@ -95,6 +95,13 @@ class ConditionsCompiled(Input, frozen=True):
     compiled: Any  # a routing.interest.CompiledConditions
 
 
+class InterestMerged(Input, frozen=True):
+    """An index of conditions in a faster form."""
+
+    number: int
+    merged: Any  # a routing.interest.Merged
+
+
 # Webhooks
 
 

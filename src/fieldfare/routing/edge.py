@@ -27,6 +27,7 @@ from fieldfare.messages import (
     HandedOver,
     Identity,
     Input,
+    InterestMerged,
     List,
     Listed,
     NotStored,
@@ -130,6 +131,7 @@ class Edge:
             Fetched: lambda message, now: self.deliveries.fetched(self.topics[message.reader], message, now),
             TimerDue: self._due,
             ConditionsCompiled: self._compiled,
+            InterestMerged: self._merged,
             WebhookChecked: self._webhook_checked,
             WebhookCalled: self._webhook_called,
             HandedOver: self._handed_over,
@@ -232,6 +234,9 @@ class Edge:
 
     def _compiled(self, message: ConditionsCompiled, now: float) -> None:
         self.subscribing.compiled(self._compiler.answered(message.number), message.compiled, now)
+
+    def _merged(self, message: InterestMerged, _: float) -> None:
+        self.subscribing.merged(self._compiler.answered(message.number), message.merged)
 
     def _webhook_checked(self, message: WebhookChecked, now: float) -> None:
         self.subscribing.webhook_checked(self._webhook_checks.answered(message.number), message, now)

@@ -1,82 +1,266 @@
-"""The conditions of a topic's subscriptions, in one index.
+"""The conditions of a topic's subscriptions, and which of them an event satisfies.
 
-A subscription is a small integer here, its handle. Adding compiles many conditions at once and puts them in a segment
-of their own; removing only notes the handle until enough have gathered. So a change costs little, however many are.
+A subscription is a small integer here, its handle, which is used once. New conditions are *young*: they lie in blocks
+of bit masks, where one is added in microseconds; those that come by the hundred have an index of their own at once. A
+merge brings young conditions, such indexes and what was removed meanwhile into one index, whose segments are few.
+
+What may take long is done without the interest, so that a host can do it beside its loop: `compile_conditions`
+before `add`, and the merge that `pending_merge` gives before `install`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
+from fieldfare.boxes import BoxTable
 from fieldfare.errors import ConditionError
-from fieldfare.language import compile_many
-from fieldfare.matching.index import Index
+from fieldfare.language import compile, compile_many, effort  # noqa: A004 - see there
+from fieldfare.matching.index import Index, Ways
+from fieldfare.matching.masks import BoxMasks
+from fieldfare.model import Condition
 
-_GONE_MIN = 1000  # handles to be removed from the index together
+_QUICK_EFFORT = 60
+_YOUNG_BOXES_MAX = 32  # what has more is not added box by box
+_BLOCK_BOXES = 512
+_BLOCK_EVENTS = 512  # events that blocks match one by one before an index of them pays for itself
+_UNMERGED_MAX = 8  # blocks, or indexes, that wait for a merge; beyond it, it is done at once
+_GONE_MIN = 1_000  # removed handles that are worth a merge
+_GONE_MAX = 10_000  # and that are not waited for
 
 
-class CompiledConditions(NamedTuple):
-    """Conditions as an index of their own, and by handle what is wrong with those that are not sound."""
+@dataclass(frozen=True, slots=True)
+class CompiledConditions:
+    """Conditions, ready to be added to an interest."""
 
-    segment: Index
-    errors: dict[int, ConditionError]
+    errors: Mapping[int, ConditionError]  # the conditions that are not sound, by handle
+    young: Sequence[tuple[int, Condition]]  # either these, to be added one by one,
+    index: Index | None  # or an index of all
+
+
+def is_quick(conditions: Sequence[str]) -> bool:
+    """Whether `compile_conditions` surely takes less than about a millisecond."""
+    units = effort(conditions) if len(conditions) <= _YOUNG_BOXES_MAX else None
+    return units is not None and units <= _QUICK_EFFORT
 
 
 def compile_conditions(handles: Sequence[int], conditions: Sequence[str]) -> CompiledConditions:
-    """Compile conditions; this may be done in a thread."""
-    compiled = compile_many(conditions)
-    errors = {handles[number]: error for number, error in compiled.errors}
-    return CompiledConditions(Index.of_compiled(handles, compiled.table), errors)
+    """Compile conditions for `Interest.add`. It touches no interest: any thread may do it."""
+    if len(conditions) > _YOUNG_BOXES_MAX:
+        many = compile_many(conditions)
+        errors = {handles[number]: error for number, error in many.errors}
+        return CompiledConditions(errors, (), _prepared(Index.of_compiled(handles, many.table)))
+    compiled, errors = [], {}
+    for handle, condition in zip(handles, conditions, strict=True):
+        try:
+            compiled.append((handle, compile(condition)))
+        except ConditionError as error:
+            errors[handle] = error
+    if sum(len(condition.boxes) for _, condition in compiled) > _YOUNG_BOXES_MAX:
+        return CompiledConditions(errors, (), _prepared(_index_of(compiled)))
+    return CompiledConditions(errors, compiled, None)
+
+
+def _index_of(conditions: Sequence[tuple[int, Condition]]) -> Index:
+    handles = [handle for handle, _ in conditions]
+    table = BoxTable.from_conditions([condition for _, condition in conditions], range(len(conditions)))
+    return Index.of_compiled(handles, table)
+
+
+def _prepared(index: Index) -> Index:
+    index.prepare()
+    return index
+
+
+class _Block:
+    """Young conditions."""
+
+    def __init__(self) -> None:
+        self.masks = BoxMasks()
+        self.conditions: dict[int, Condition] = {}
+
+    def add(self, handle: int, condition: Condition) -> None:
+        self.masks.add(handle, condition.boxes)
+        self.conditions[handle] = condition
+
+    def remove(self, handle: int) -> bool:
+        self.conditions.pop(handle, None)
+        return self.masks.remove(handle)
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A merge to be done: what it reads does not change, so that any thread may call it."""
+
+    index: Index  # the interest's, without what was added since the last merge
+    added: tuple[Index, ...]
+    conditions: tuple[tuple[int, Condition], ...]  # of the blocks
+    block_count: int
+    gone: frozenset[int]
+
+    def __call__(self) -> Merged:
+        """Do it."""
+        index = Index.joined([self.index, *self.added])
+        if self.gone:
+            index = index.without(np.isin(index.ids.to_numpy(), list(self.gone)))
+        if self.conditions:
+            index = Index.joined([index, _index_of(self.conditions)])
+        return Merged(self, _prepared(index.in_few_segments()))
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A merge that is done."""
+
+    merge: Merge
+    index: Index
 
 
 class Interest:
     """Which subscriptions an event satisfies."""
 
     def __init__(self) -> None:
-        self._index = Index()
-        self._gone: set[int] = set()
+        self._index = _EMPTY
+        self._added: list[Index] = []  # since the last merge
+        self._joined = self._index  # with those
+        self._blocks: list[_Block] = []  # of young conditions; only the last takes more
+        self._young: Index | None = None  # the same as an index, where that pays
+        self._young_events = 0  # matched by the blocks since they changed
+        self._gone: set[int] = set()  # removed, but still in the index, in what was added, or in an earlier block
 
-    def add(self, compiled: CompiledConditions) -> dict[int, ConditionError]:
-        """Add conditions; those that are not sound are left out and returned with what is wrong."""
-        self._index = self._index.extended(compiled.segment)
-        self._gone.update(compiled.errors)
+    def add(self, compiled: CompiledConditions) -> Mapping[int, ConditionError]:
+        """Add conditions, those that are sound; the others are returned with what is wrong."""
+        if compiled.index is not None:
+            self._added.append(compiled.index)
+            self._join()
+        for handle, condition in compiled.young:
+            if not self._blocks or self._blocks[-1].masks.box_count >= _BLOCK_BOXES:
+                self._blocks.append(_Block())
+            self._blocks[-1].add(handle, condition)
+            self._young_changed()
+        if max(len(self._blocks), len(self._added)) > _UNMERGED_MAX:
+            self._merge_now()
         return compiled.errors
 
     def remove(self, handle: int) -> None:
-        """Forget a subscription."""
+        """Forget a subscription; nothing happens if it is not here."""
+        for block in self._blocks:
+            if block.remove(handle):
+                self._young_changed()
+                if block is self._blocks[-1]:
+                    return
         self._gone.add(handle)
-        if len(self._gone) > max(_GONE_MIN, len(self._index) // 8):
-            self._index = self._index.updated(remove=self._gone)
-            self._gone = set()
+        if len(self._gone) > max(_GONE_MAX, len(self._joined) // 2):
+            self._merge_now()
 
-    def match(self, events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, list[int]]]:
-        """For every subscription that any of the events satisfies, its handle and the numbers of those events."""
-        lists = self._index.match_rows(events)
-        handles = lists.values.to_numpy()
-        if not len(handles):
+    # Merging
+
+    def pending_merge(self) -> Merge | None:
+        """A merge that is worth doing, if there is one. Call it anywhere, and `install` what it returns.
+
+        Until then the interest may change as ever, and nothing of it is lost. Two merges may not overlap: that which is
+        installed second is dropped.
+        """
+        if (
+            len(self._blocks) < 2
+            and self._joined.has_few_segments
+            and len(self._gone) <= max(_GONE_MIN, len(self._joined) // 8)
+        ):
+            return None
+        full = self._blocks[:-1]
+        conditions = tuple(item for block in full for item in block.conditions.items())
+        return Merge(self._index, tuple(self._added), conditions, len(full), frozenset(self._gone))
+
+    def install(self, merged: Merged) -> None:
+        """Take a merge over."""
+        merge = merged.merge
+        if merge.index is not self._index:
             return
-        numbers = np.repeat(np.arange(len(events)), np.diff(lists.offsets.to_numpy()))
-        order = np.argsort(handles, kind="stable")  # within a subscription, events keep their order
-        handles, in_order = handles[order], numbers[order].tolist()
-        starts = np.flatnonzero(np.diff(handles, prepend=handles[0] - 1))
-        ends = [*starts[1:].tolist(), len(in_order)]
-        for handle, start, end in zip(handles[starts].tolist(), starts.tolist(), ends, strict=True):
-            if handle not in self._gone:
-                yield handle, in_order[start:end]
+        self._index = merged.index
+        del self._added[: len(merge.added)], self._blocks[: merge.block_count]
+        self._gone -= merge.gone
+        self._join()
+        self._young_changed()
+
+    def _merge_now(self) -> None:
+        if (merge := self.pending_merge()) is not None:
+            self.install(merge())
+
+    def _join(self) -> None:
+        self._joined = Index.joined([self._index, *self._added]) if self._added else self._index
+
+    def _young_changed(self) -> None:
+        self._young, self._young_events = None, 0
+
+    # Matching
+
+    def match(self, events: Sequence[Mapping[str, Any]]) -> Iterable[tuple[int, list[int]]]:
+        """For every subscription that any of the events satisfies, its handle and the numbers of those events."""
+        masks, index = self._joined.ways_to_match(len(events))
+        young_masks, young_index = self._ways_to_match_young(len(events))
+        found: Iterable[tuple[int, list[int]]] = _matched_singly([*masks, *young_masks], events)
+        for some in (index, young_index):
+            if some is not None:
+                found = chain(found, _matched_together(some, events))
+        gone = self._gone
+        return (item for item in found if item[0] not in gone) if gone else found
+
+    def _ways_to_match_young(self, events: int) -> Ways:
+        """By the blocks, until so many events have come since the last change that an index of them pays."""
+        if self._young is not None:
+            masks, index = self._young.ways_to_match(events)
+            return Ways([block.masks for block in self._blocks] if masks else (), index)
+        self._young_events += events
+        if self._blocks and self._young_events > _BLOCK_EVENTS:
+            self._young = _index_of([item for block in self._blocks for item in block.conditions.items()])
+            return Ways((), self._young)
+        return Ways([block.masks for block in self._blocks], None)
+
+
+def _matched_singly(masks: Sequence[BoxMasks], events: Sequence[Mapping[str, Any]]) -> list[tuple[int, list[int]]]:
+    if len(events) == 1:
+        return [(handle, [0]) for some in masks for handle in some.match(events[0])]
+    found: dict[int, list[int]] = {}
+    for number, event in enumerate(events if masks else ()):
+        for some in masks:
+            for handle in some.match(event):
+                found.setdefault(handle, []).append(number)
+    return list(found.items())
+
+
+def _matched_together(index: Index, events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, list[int]]]:
+    lists = index.match_rows(events)
+    handles = lists.values.to_numpy()
+    if not len(handles):
+        return
+    numbers = np.repeat(np.arange(len(events)), np.diff(lists.offsets.to_numpy()))
+    order = np.argsort(handles, kind="stable")  # within a subscription, events keep their order
+    handles, in_order = handles[order], numbers[order].tolist()
+    starts = np.flatnonzero(np.diff(handles, prepend=handles[0] - 1))
+    ends = [*starts[1:].tolist(), len(in_order)]
+    for handle, start, end in zip(handles[starts].tolist(), starts.tolist(), ends, strict=True):
+        yield handle, in_order[start:end]
 
 
 def warm_up() -> None:
-    """Match something of every common type, so that no client waits for it: a machine's first time compiles for it."""
+    """Compile and match something of every common type, and merge: a machine's first time compiles the kernels."""
+    texts = ["number < 5 AND text = 'a'", "decimal > 0.5", "number + decimal > 1", "text LIKE '%a%'", "flag"]
+    events: list[dict[str, Any]] = [{"number": 1, "text": "a", "flag": True}, {"number": 2, "decimal": 0.7}]
     interest = Interest()
-    interest.add(compile_conditions([1, 2], ["number < 5 AND text = 'a'", "decimal > 0.5"]))
-    interest.add(compile_conditions([3], ["number + decimal > 1"]))
-    for _ in interest.match([{"number": 1, "text": "a"}, {"number": 2, "decimal": 0.7}]):
-        pass
+    handle = 0
+    for times in (1, _YOUNG_BOXES_MAX, _YOUNG_BOXES_MAX):
+        handles = range(handle, handle + len(texts) * times)
+        interest.add(compile_conditions(handles, texts * times))
+        handle = handles.stop
+    for rows in (events[:1], events, events * _BLOCK_EVENTS):
+        list(interest.match(rows))
+    if (merge := interest.pending_merge()) is not None:
+        interest.install(merge())
+    list(interest.match(events * _BLOCK_EVENTS))
 
 
-def is_quick(conditions: Sequence[str]) -> bool:
-    """Whether compiling takes less than about a millisecond."""
-    return sum(map(len, conditions)) < 500
+_EMPTY = Index()

@@ -23,6 +23,7 @@ from fieldfare.messages import (
     Detach,
     HandSubscription,
     Identity,
+    MergeInterest,
     Position,
     Ref,
     Subscribe,
@@ -36,7 +37,7 @@ from fieldfare.messages import (
 from fieldfare.qos import unmet
 from fieldfare.routing.client_links import ClientLinks
 from fieldfare.routing.delivery import Deliveries
-from fieldfare.routing.interest import CompiledConditions, compile_conditions
+from fieldfare.routing.interest import CompiledConditions, Merged, compile_conditions
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.ports import START, Asking, LogPort, Positions, Replies, Timers
 from fieldfare.routing.refusal import Refusal, require
@@ -239,6 +240,7 @@ class Subscribing:
     def compiled(self, group: CompilingGroup, compiled: CompiledConditions, now: float) -> None:
         """Put conditions into the index, and refuse those that are not sound."""
         errors = group.topic.interest.add(compiled)
+        self._merge_beside(group.topic)
         for pending in group.pending:
             if pending.handle in errors:
                 self._deny(pending, Refusal("condition", str(errors[pending.handle])))
@@ -247,6 +249,18 @@ class Subscribing:
                 self._hand(pending.subscription, pending.frame.condition, pending)
             else:
                 self._store(pending, now)
+
+    def _merge_beside(self, topic: Topic) -> None:
+        """Have a topic's index put in order, if that is worth it and not being done already."""
+        if not topic.is_merging and (merge := topic.interest.pending_merge()) is not None:
+            topic.is_merging = True
+            self._compiler.ask(lambda number: MergeInterest(number, merge), topic)
+
+    def merged(self, topic: Topic, merged: Merged) -> None:
+        """A topic's index has been put in order; what changed meanwhile may be worth the next time."""
+        topic.is_merging = False
+        topic.interest.install(merged)
+        self._merge_beside(topic)
 
     def _hand(self, made: Subscription, condition: str | None, waiter: PendingSubscription | None) -> None:
         self._pipeline.ask(lambda number: HandSubscription(number, made.tenant, made.topic, made.id, condition), waiter)
@@ -411,7 +425,9 @@ class Subscribing:
 
     def _remove(self, taker: Taker) -> None:
         self._links.release(taker)
-        self._topics.of(taker).remove(taker)
+        topic = self._topics.of(taker)
+        topic.remove(taker)
+        self._merge_beside(topic)
         self._deliveries.forget(taker)
         self._takers.remove(taker)
 

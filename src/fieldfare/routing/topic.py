@@ -46,6 +46,7 @@ class Topic:
         self.offered = Offered()
         self.matching: Matching = "edge"
         self.interest = Interest()
+        self.is_merging = False  # the host puts its index in order
         self.takers: dict[int, Taker] = {}  # by handle
         self.reader = StreamReader(key, stream_of(*key), emit, self.stored_matches)
         self.publishers = Publishers(options.publishers_max)

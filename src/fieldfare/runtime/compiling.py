@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
-from fieldfare.messages import CompileConditions, ConditionsCompiled
-from fieldfare.routing.interest import CompiledConditions, compile_conditions, is_quick
+from fieldfare.messages import CompileConditions, ConditionsCompiled, Input, InterestMerged, MergeInterest
+from fieldfare.routing.interest import compile_conditions, is_quick
 from fieldfare.runtime.host import Capability, Host
 
 
 class Compiling(Capability):
-    """Performs CompileConditions."""
+    """Compiles conditions, and puts indexes of them in order."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="fieldfare-compile")
 
     def install(self, host: Host) -> None:
-        """Perform CompileConditions."""
+        """Perform CompileConditions and MergeInterest."""
         self._host = host
         host.kernel.provide(CompileConditions, self._compile)
+        host.kernel.provide(MergeInterest, self._merge)
 
     async def stop(self) -> None:
         """Compile no more."""
         self._thread.shutdown(cancel_futures=True)
 
     def _compile(self, effect: CompileConditions) -> None:
-        if is_quick(effect.conditions):
-            self._host.tell(ConditionsCompiled(effect.number, compile_conditions(effect.handles, effect.conditions)))
-            return
+        handles, conditions = effect.handles, effect.conditions
+        if is_quick(conditions):
+            self._host.tell(ConditionsCompiled(effect.number, compile_conditions(handles, conditions)))
+        else:
+            self._beside(
+                lambda: compile_conditions(handles, conditions),
+                lambda compiled: ConditionsCompiled(effect.number, compiled),
+            )
 
-        def done(future: Future[CompiledConditions]) -> None:
+    def _merge(self, effect: MergeInterest) -> None:
+        self._beside(effect.merge, lambda merged: InterestMerged(effect.number, merged))
+
+    def _beside(self, work: Callable[[], Any], answer: Callable[[Any], Input]) -> None:
+        def done(future: Future[Any]) -> None:
             if not future.cancelled():
-                self._host.loop.call_soon_threadsafe(
-                    lambda: self._host.tell(ConditionsCompiled(effect.number, future.result()))
-                )
+                self._host.loop.call_soon_threadsafe(lambda: self._host.tell(answer(future.result())))
 
-        self._thread.submit(compile_conditions, effect.handles, effect.conditions).add_done_callback(done)
+        self._thread.submit(work).add_done_callback(done)

@@ -1,0 +1,187 @@
+"""A few boxes that come and go, matched one event at a time: what is cheapest while they are few.
+
+A box is a bit. The cuts of the boxes divide each attribute's axis into slots, as everywhere in the index; here every
+slot has a mask, an integer of Python with the bits of the boxes that take the slot's values. An event's value is found
+among the cuts by bisection, and the event satisfies the boxes that are in the masks of all attributes. That is a
+microsecond for each attribute, without an array; but a mask grows with the boxes, so this is only for some hundreds.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from itertools import compress
+from operator import or_
+from typing import Any
+
+import numpy as np
+
+from fieldfare.boxes import AxisColumn, BoxTable, Cuts
+from fieldfare.matching.residual import Residuals
+from fieldfare.matching.rows import Event, batch_of_rows, cuts_of
+from fieldfare.model import Box, Cut, Section, SubscriptionId, Test
+
+_FEW_BITS = 12  # up to so many, bits are taken out one by one
+_BIT_OF_DIGIT = bytes.maketrans(b"01", b"\x00\x01")
+_SECTIONS = tuple(Section)
+
+
+class _MaskedAxis:
+    """The cuts on one attribute, ascending; masks[i] are the boxes that take the values above i of the cuts."""
+
+    __slots__ = ("cuts", "free", "masks")
+
+    def __init__(self, free: int) -> None:
+        self.cuts: list[Cut] = []
+        self.masks = [0]
+        self.free = free  # the boxes that do not constrain the attribute
+
+    @staticmethod
+    def of(column: AxisColumn, box_count: int) -> _MaskedAxis:
+        """The axis of a column of intervals; the box in row i of its table is bit i."""
+        changes: dict[Cut, int] = {}
+        constrained = 0
+        for box, low, high in zip(column.boxes.tolist(), _cut_list(column.low), _cut_list(column.high), strict=True):
+            bit = 1 << box
+            constrained |= bit
+            changes[low] = changes.get(low, 0) ^ bit
+            changes[high] = changes.get(high, 0) ^ bit
+        axis = _MaskedAxis(((1 << box_count) - 1) & ~constrained)
+        axis.cuts = sorted(changes)
+        mask = 0
+        for cut in axis.cuts:
+            mask ^= changes[cut]
+            axis.masks.append(mask)
+        return axis
+
+    def insert(self, low: Cut, high: Cut, bit: int) -> None:
+        """A box takes the values between two cuts."""
+        first, end = self._slot_above(low), self._slot_above(high)
+        masks = self.masks
+        masks[first:end] = [mask | bit for mask in masks[first:end]]
+
+    def _slot_above(self, cut: Cut) -> int:
+        """The slot that begins at a cut, which becomes one of the axis's if it is new."""
+        at = bisect_left(self.cuts, cut)
+        if at == len(self.cuts) or self.cuts[at] != cut:
+            self.cuts.insert(at, cut)
+            self.masks.insert(at, self.masks[at])
+        return at + 1
+
+    def meeting(self, low: Cut, high: Cut) -> int:
+        """The boxes that take some value from `low` to `high`."""
+        first, last = bisect_right(self.cuts, low), bisect_right(self.cuts, high)
+        return reduce(or_, self.masks[first : last + 1], self.free)
+
+
+class BoxMasks:
+    """The boxes of some subscriptions. Owners are listed in the order they were added in."""
+
+    __slots__ = ("_alive", "_axes", "_bits", "_owners", "_residuals", "_several", "_tested", "_tests")
+
+    def __init__(self) -> None:
+        self._axes: dict[str, _MaskedAxis] = {}
+        self._owners: list[SubscriptionId] = []  # of each bit
+        self._bits: dict[SubscriptionId, int] = {}  # of each owner
+        self._alive = 0
+        self._several = False  # an owner may have several boxes
+        self._tested = 0  # the boxes with residual tests
+        self._tests: dict[int, tuple[Test, ...]] = {}  # by bit
+        self._residuals: Residuals | None = None  # those tests; None: they have changed since
+
+    @staticmethod
+    def of(table: BoxTable, ids: Sequence[SubscriptionId]) -> BoxMasks:
+        """The boxes of a table; an owner i there is the subscription `ids[i]`."""
+        table = table.take(np.argsort(table.owners, kind="stable"))
+        masks = BoxMasks()
+        masks._axes = {name: _MaskedAxis.of(column, len(table)) for name, column in table.axes.items()}
+        masks._owners = [ids[owner] for owner in table.owners.tolist()]
+        for number, owner in enumerate(masks._owners):
+            masks._bits[owner] = masks._bits.get(owner, 0) | 1 << number
+        masks._alive = (1 << len(table)) - 1
+        masks._several = len(masks._bits) < len(table)
+        masks._tests = dict(table.tests)
+        masks._tested = sum(1 << box for box in table.tests)
+        return masks
+
+    @property
+    def box_count(self) -> int:
+        """How many boxes there are, those of removed owners included: what time and memory grow with."""
+        return len(self._owners)
+
+    def add(self, owner: SubscriptionId, boxes: Iterable[Box]) -> None:
+        """Add a subscription, which must be new."""
+        before = len(self._owners)
+        for box in boxes:
+            self._add_box(owner, box)
+        self._bits[owner] = (1 << len(self._owners)) - (1 << before)
+        self._alive |= self._bits[owner]
+        self._several |= len(self._owners) > before + 1
+
+    def _add_box(self, owner: SubscriptionId, box: Box) -> None:
+        number = len(self._owners)
+        bit = 1 << number
+        for name in box.intervals.keys() - self._axes.keys():
+            self._axes[name] = _MaskedAxis(bit - 1)
+        for name, axis in self._axes.items():
+            interval = box.intervals.get(name)
+            if interval is None:
+                axis.free |= bit
+            else:
+                axis.insert(interval.low, interval.high, bit)
+        if box.tests:
+            self._tests[number] = box.tests
+            self._tested |= bit
+            self._residuals = None
+        self._owners.append(owner)
+
+    def remove(self, owner: SubscriptionId) -> bool:
+        """Forget a subscription; whether it was there."""
+        bits = self._bits.pop(owner, None)
+        if bits is None:
+            return False
+        self._alive &= ~bits
+        return True
+
+    def match(self, event: Event) -> list[Any]:
+        """The subscriptions that an event satisfies, each once."""
+        found = self._alive
+        for name, axis in self._axes.items():
+            low, high = cuts_of(event.get(name), name)
+            if low is high:
+                found &= axis.masks[bisect_right(axis.cuts, low)] | axis.free
+            else:
+                found &= axis.meeting(low, high)
+        if found & self._tested:
+            found ^= self._failing(found & self._tested, event)
+        if not found:
+            return []
+        owners = _chosen(self._owners, found)
+        return list(dict.fromkeys(owners)) if self._several else owners
+
+    def _failing(self, tested: int, event: Event) -> int:
+        """Those of some boxes whose residual tests the event does not pass."""
+        if self._residuals is None:
+            self._residuals = Residuals.of(self._tests)
+        boxes = _chosen(range(len(self._owners)), tested)
+        batch = batch_of_rows([event], self._residuals.attributes)
+        held = self._residuals.holds(np.zeros(len(boxes), np.int64), np.array(boxes, np.int32), batch)
+        return sum(1 << box for box, holds in zip(boxes, held.tolist(), strict=True) if not holds)
+
+
+def _chosen(items: Sequence[Any], bits: int) -> list[Any]:
+    """The items whose bits are set."""
+    if bits.bit_count() > _FEW_BITS:
+        return list(compress(items, f"{bits:b}"[::-1].encode().translate(_BIT_OF_DIGIT)))
+    chosen = []
+    while bits:
+        lowest = bits & -bits
+        chosen.append(items[lowest.bit_length() - 1])
+        bits ^= lowest
+    return chosen
+
+
+def _cut_list(cuts: Cuts) -> list[Cut]:
+    sections = [_SECTIONS[section] for section in cuts.sections.tolist()]
+    return list(zip(sections, cuts.values.tolist(), strict=True))
