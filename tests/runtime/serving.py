@@ -19,9 +19,9 @@ import websockets
 from fieldfare.errors import UnauthenticatedError
 from fieldfare.messages import PROTOCOL, Identity
 from fieldfare.routing.edge import Edge
-from fieldfare.runtime.gateway.application import GatewayOptions, application
-from fieldfare.runtime.gateway.ports import Broker
-from fieldfare.runtime.gateway.sockets import Strangers, server_options
+from fieldfare.runtime.gateway.application import application
+from fieldfare.runtime.gateway.ports import Broker, Gateway, GatewayOptions
+from fieldfare.runtime.gateway.sockets import ConnectionLimits, server_options
 from fieldfare.runtime.host import Host
 from fieldfare.store.journal import Journal
 
@@ -65,7 +65,7 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    options: GatewayOptions | None = None, strangers: Strangers | None = None, broker: Broker | None = None
+    options: GatewayOptions | None = None, limits: ConnectionLimits | None = None, broker: Broker | None = None
 ) -> AsyncIterator[Served]:
     with (
         TemporaryDirectory() as folder,
@@ -76,8 +76,9 @@ async def serving(
         host = Host(edge, journal)
         served = Served(listener.getsockname()[1], edge, host)
         await host.start()
-        app = application(broker or host, Tokens(), options or GatewayOptions())
-        server = uvicorn.Server(uvicorn.Config(app, **server_options(strangers), log_config=None))
+        gateway = Gateway(broker or host, Tokens(), options or GatewayOptions())
+        config = uvicorn.Config(application(gateway), **server_options(gateway, limits), log_config=None)
+        server = uvicorn.Server(config)
         task = asyncio.create_task(server.serve([listener]))
         while not server.started:  # noqa: ASYNC110 - the server has no event to wait for
             await asyncio.sleep(0.01)
