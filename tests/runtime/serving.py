@@ -65,7 +65,10 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    options: GatewayOptions | None = None, limits: ConnectionLimits | None = None, broker: Broker | None = None
+    options: GatewayOptions | None = None,
+    limits: ConnectionLimits | None = None,
+    broker: Broker | None = None,
+    **server_settings: Any,
 ) -> AsyncIterator[Served]:
     with (
         TemporaryDirectory() as folder,
@@ -77,7 +80,8 @@ async def serving(
         served = Served(listener.getsockname()[1], edge, host)
         await host.start()
         gateway = Gateway(broker or host, Tokens(), options or GatewayOptions())
-        config = uvicorn.Config(application(gateway), **server_options(gateway, limits), log_config=None)
+        settings = server_options(gateway, limits) | {"log_config": None} | server_settings
+        config = uvicorn.Config(application(gateway), **settings)
         server = uvicorn.Server(config)
         task = asyncio.create_task(server.serve([listener]))
         while not server.started:  # noqa: ASYNC110 - the server has no event to wait for

@@ -90,8 +90,7 @@ class GuardedProtocol(_Stalls, HttpToolsProtocol):
         self._wait()
 
     def on_headers_complete(self) -> None:  # noqa: D102
-        if not (self.parser.should_upgrade() and self._should_upgrade()):
-            self._known()  # a WebSocket is known when it is handed over: its request might announce a body
+        self._known()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:  # noqa: D102

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any
 
-from fieldfare.messages import FRAME_BYTES_MAX, EdgeFrame, List, Refused
+from fieldfare.messages import EdgeFrame, List, Refused
 from fieldfare.messages.lines import EDGE_LINES, UnreadableLine
 from fieldfare.runtime.gateway.handshake import UpgradeRequest, admitted, refusing, switching
 from fieldfare.runtime.gateway.mailbox import OVERFLOW
@@ -31,9 +31,9 @@ from fieldfare.runtime.gateway.pieces import (
 from fieldfare.runtime.gateway.pings import PingWheel
 from fieldfare.runtime.gateway.ports import Connection, Gateway
 from fieldfare.runtime.gateway.problems import ProblemError
+from fieldfare.runtime.gateway.slow_reader import SlowReader
 
 _CLOSE_SECONDS = 5.0  # for a client to take what is left, and to answer
-_DISCARDED_BYTES_MAX = 2 * FRAME_BYTES_MAX  # of what a client still sends after it has been told to go
 # What the broker is given of one client at a time, so that it can serve others in between. A list, which is short to
 # ask for and long to answer, and a frame that is long itself, such as one with a long condition, end a turn.
 _TURN_CHARACTERS = 128 * 1024
@@ -59,7 +59,7 @@ class ClientSocket(asyncio.Protocol):
         "_is_ping_unanswered",
         "_pings",
         "_reader",
-        "_reading",
+        "_slow_reader",
         "_state",
         "_transport",
         "_turns",
@@ -74,7 +74,7 @@ class ClientSocket(asyncio.Protocol):
         self._connection: Connection | None = None  # once the client is admitted
         self._reader = MessageReader()
         self._turns: Iterator[bool] | None = None  # what came and waits for the next turn; nothing is read meanwhile
-        self._reading: _Reading | None = None  # while the client has much to read, or is to go
+        self._slow_reader: SlowReader | None = None  # while the client has much to read, or is to go
         self._is_ping_unanswered = False
 
     def open(self, transport: asyncio.Transport, request: UpgradeRequest) -> None:
@@ -96,8 +96,8 @@ class ClientSocket(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002, D102 - as asyncio calls it
         self._state = _State.LEAVING
         self._connections.discard(self)
-        if self._reading is not None:
-            self._reading.stop()
+        if self._slow_reader is not None:
+            self._slow_reader.stop()
         if self._connection is not None:
             self._connection.close()
             self._connection = None  # it refers to this socket, too
@@ -114,30 +114,30 @@ class ClientSocket(asyncio.Protocol):
             self._write(written(TEXT, text))
 
     def _write(self, data: bytes) -> None:
-        if self._reading is None and len(data) < _SHORT_BYTES:
+        if self._slow_reader is None and len(data) < _SHORT_BYTES:
             self._transport.write(data)  # which may call pause_writing
         elif self._transport.get_write_buffer_size() + len(data) > self._gateway.options.waiting_bytes_max:
             self._close(1013, OVERFLOW)
-        elif self._reading is None:
+        elif self._slow_reader is None:
             self._transport.write(data)
         else:
-            self._reading.write(data)
+            self._slow_reader.write(data)
 
     def pause_writing(self) -> None:  # noqa: D102
-        if self._reading is None:
-            self._reading = _Reading(self._transport, self._gateway.options.stall_seconds)
+        if self._slow_reader is None:
+            self._slow_reader = SlowReader(self._transport, self._gateway.options.stall_seconds)
 
     def resume_writing(self) -> None:  # noqa: D102
-        if self._reading is not None and self._state is _State.OPEN:
-            self._reading.stop()
-            self._reading = None
+        if self._slow_reader is not None and self._state is _State.OPEN:
+            self._slow_reader.stop()
+            self._slow_reader = None
 
     def ping(self) -> None:
         """Send a ping, or give the client up if the last one was not answered.
 
         Of a client that reads slowly nothing is known by that, and what one sends that is kept waiting is not seen.
         """
-        if self._state is not _State.OPEN or self._reading is not None or self._turns is not None:
+        if self._state is not _State.OPEN or self._slow_reader is not None or self._turns is not None:
             return
         if self._is_ping_unanswered:
             self._close(1011, "keepalive ping timeout")
@@ -150,8 +150,8 @@ class ClientSocket(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:  # noqa: D102
         self._is_ping_unanswered = False
-        if self._state is not _State.OPEN and self._reading is not None:
-            self._reading.discard(len(data))
+        if self._state is not _State.OPEN and self._slow_reader is not None:
+            self._slow_reader.discard(len(data))
         self._reader.feed(data)
         if self._turns is None:
             self._take_turn()
@@ -255,9 +255,9 @@ class ClientSocket(asyncio.Protocol):
         self._transport.close()
 
     def _hurry(self) -> None:
-        if self._reading is not None:
-            self._reading.stop()
-        self._reading = _Reading(self._transport, _CLOSE_SECONDS)
+        if self._slow_reader is not None:
+            self._slow_reader.stop()
+        self._slow_reader = SlowReader(self._transport, _CLOSE_SECONDS)
 
     def eof_received(self) -> None:
         """The client sends nothing more."""
@@ -267,48 +267,3 @@ class ClientSocket(asyncio.Protocol):
         """The server stops; the broker has parted from its clients before."""
         self._close(1012, "the server stops")
         self._leave()
-
-
-class _Reading:
-    """Watches a client that has something to read: if it takes nothing for some time, the connection is cut off."""
-
-    __slots__ = ("_at", "_discarded_bytes", "_given_bytes", "_seconds_max", "_taken_bytes", "_timer", "_transport")
-
-    def __init__(self, transport: asyncio.Transport, seconds_max: float) -> None:
-        self._transport = transport
-        self._seconds_max = seconds_max
-        self._given_bytes = transport.get_write_buffer_size()
-        self._taken_bytes = 0
-        self._discarded_bytes = 0
-        self._at = asyncio.get_running_loop().time()  # when it last took some
-        self._wait()
-
-    def write(self, data: bytes) -> None:
-        """Write more."""
-        before = self._transport.get_write_buffer_size()
-        self._transport.write(data)
-        # Not the size of the data, which grows by encryption.
-        self._given_bytes += self._transport.get_write_buffer_size() - before
-
-    def discard(self, count: int) -> None:
-        """The client, which is to go, sends so many bytes all the same."""
-        self._discarded_bytes += count
-        if self._discarded_bytes > _DISCARDED_BYTES_MAX:
-            self._transport.abort()
-
-    def stop(self) -> None:
-        """Watch no longer."""
-        self._timer.cancel()
-
-    def _wait(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(self._seconds_max / 4, self._look)
-
-    def _look(self) -> None:
-        now = asyncio.get_running_loop().time()
-        taken_bytes = self._given_bytes - self._transport.get_write_buffer_size()
-        if taken_bytes > self._taken_bytes:
-            self._taken_bytes, self._at = taken_bytes, now
-        elif now - self._at >= self._seconds_max:
-            self._transport.abort()
-            return
-        self._wait()
