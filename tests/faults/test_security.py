@@ -26,7 +26,7 @@ from tests.runtime.processes import ServiceProcess
 from tests.runtime.serving import asking
 from tests.runtime.test_bad_input import BAD_EVENTS, HTTP_ONLY
 
-from fieldfare.runtime.gateway.sockets import Strangers
+from fieldfare.runtime.gateway.sockets import ConnectionLimits
 from fieldfare.runtime.tokens import TokenFile
 
 DESCRIPTORS = 200
@@ -355,8 +355,10 @@ async def ask_for_ever(writer: asyncio.StreamWriter) -> None:
 
 def test_who_does_not_read_is_cut_off() -> None:
     async def story() -> None:
-        limits = Strangers(head_seconds=3600, head_bytes_max=2**40, stall_seconds=0.2)  # no other limit is to help
-        async with asking(strangers=limits) as (_, served):
+        limits = ConnectionLimits(
+            head_seconds=3600, head_bytes_max=2**40, stall_seconds=0.2
+        )  # no other limit is to help
+        async with asking(limits=limits) as (_, served):
             _, writer = await asyncio.open_connection("127.0.0.1", served.port)
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             try:

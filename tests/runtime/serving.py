@@ -21,9 +21,9 @@ from fieldfare.messages import EDGE_RECORDS, PROTOCOL, Identity
 from fieldfare.routing.edge import Edge
 from fieldfare.runtime.absent import NoPipeline, NoWebhooks
 from fieldfare.runtime.compiling import Compiling
-from fieldfare.runtime.gateway.application import GatewayOptions, application
-from fieldfare.runtime.gateway.ports import Broker
-from fieldfare.runtime.gateway.sockets import Strangers, server_options
+from fieldfare.runtime.gateway.application import application
+from fieldfare.runtime.gateway.ports import Broker, Gateway, GatewayOptions
+from fieldfare.runtime.gateway.sockets import ConnectionLimits, server_options
 from fieldfare.runtime.host import Host
 from fieldfare.runtime.log_thread import LogThread
 from fieldfare.store.journal import Journal
@@ -74,7 +74,10 @@ def attached(served: Served, name: str) -> bool:
 
 @asynccontextmanager
 async def serving(
-    options: GatewayOptions | None = None, strangers: Strangers | None = None, broker: Broker | None = None
+    options: GatewayOptions | None = None,
+    limits: ConnectionLimits | None = None,
+    broker: Broker | None = None,
+    **server_settings: Any,
 ) -> AsyncIterator[Served]:
     with (
         TemporaryDirectory() as folder,
@@ -85,8 +88,10 @@ async def serving(
         host = Host(edge, LogThread(journal), Compiling(), NoWebhooks(), NoPipeline())
         served = Served(listener.getsockname()[1], edge, host)
         await host.start()
-        app = application(broker or host, Tokens(), options or GatewayOptions())
-        server = uvicorn.Server(uvicorn.Config(app, **server_options(strangers), log_config=None))
+        gateway = Gateway(broker or host, Tokens(), options or GatewayOptions())
+        settings = server_options(gateway, limits) | {"log_config": None} | server_settings
+        config = uvicorn.Config(application(gateway), **settings)
+        server = uvicorn.Server(config)
         task = asyncio.create_task(server.serve([listener]))
         while not server.started:  # noqa: ASYNC110 - the server has no event to wait for
             await asyncio.sleep(0.01)

@@ -10,7 +10,7 @@ from tests.runtime.serving import asking, connecting, serving, subscribed
 
 from fieldfare.runtime.gateway.guard import is_local_name
 from fieldfare.runtime.gateway.ports import GatewayOptions
-from fieldfare.runtime.gateway.sockets import Strangers
+from fieldfare.runtime.gateway.sockets import ConnectionLimits
 
 EVENTS = "/v1/topics/traffic/events"
 PAGE = "https://app.example"
@@ -86,39 +86,39 @@ def test_a_head_that_is_too_long() -> None:
 
 
 @pytest.mark.parametrize(
-    ("strangers", "sent"),
+    ("limits", "sent"),
     [
-        (Strangers(head_seconds=0.2), b""),
-        (Strangers(head_seconds=0.2), b"GET /healthz HTTP/1.1\r\nHost: loc"),
-        (Strangers(head_bytes_max=1000), b"GET /healthz HTTP/1.1\r\nX: " + b"x" * 2000),
-        (Strangers(head_bytes_max=1000), b"GET /" + b"x" * 2000),
+        (ConnectionLimits(head_seconds=0.2), b""),
+        (ConnectionLimits(head_seconds=0.2), b"GET /healthz HTTP/1.1\r\nHost: loc"),
+        (ConnectionLimits(head_bytes_max=1000), b"GET /healthz HTTP/1.1\r\nX: " + b"x" * 2000),
+        (ConnectionLimits(head_bytes_max=1000), b"GET /" + b"x" * 2000),
     ],
 )
-def test_a_stranger_gets_little_time_and_little_memory(strangers: Strangers, sent: bytes) -> None:
+def test_a_stranger_gets_little_time_and_little_memory(limits: ConnectionLimits, sent: bytes) -> None:
     async def story() -> None:
-        async with serving(strangers=strangers) as served:
+        async with serving(limits=limits) as served:
             reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
             writer.write(sent)
             assert await is_cut_off(reader)
             writer.close()
-            assert strangers.waiting == {}
+            assert limits.waiting == {}
 
     asyncio.run(story())
 
 
 def test_the_stranger_who_waits_longest_makes_room() -> None:
     async def story() -> None:
-        strangers = Strangers(count_max=2)
-        async with asking(strangers=strangers) as (client, served):
+        limits = ConnectionLimits(count_max=2)
+        async with asking(limits=limits) as (client, served):
             connections = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(2)]
-            while len(strangers.waiting) < 2:  # noqa: ASYNC110 - nobody tells when a connection is made
+            while len(limits.waiting) < 2:  # noqa: ASYNC110 - nobody tells when a connection is made
                 await asyncio.sleep(0.01)
             assert (await client.get("/healthz")).status_code == 200
             (first, _), (second, writer) = connections
             assert await is_cut_off(first)
             writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert b"200" in await asyncio.wait_for(second.readline(), 60)
-            assert strangers.waiting == {}
+            assert limits.waiting == {}
             for _, each in connections:
                 each.close()
 

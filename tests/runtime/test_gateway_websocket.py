@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 import websockets
-from msgspec import Raw
 from tests.runtime.serving import AUTHORIZED, asking, attached, connecting, published, serving
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from fieldfare.messages import FRAME_BYTES_MAX, Accepted, Deliver, Done
+from fieldfare.messages import FRAME_BYTES_MAX
 from fieldfare.runtime.gateway.ports import GatewayOptions
-from fieldfare.runtime.gateway.websocket import messages
 
 Frame = dict[str, Any]
 
@@ -53,15 +51,6 @@ def test_published_events_are_delivered() -> None:
             assert [delivery["event"] for delivery in delivered] == [{"speed": 20}] * 2
 
     asyncio.run(story())
-
-
-def test_frames_of_one_step_are_one_message_within_its_limit() -> None:
-    large = Deliver("s", [Raw(b'"%b"' % (b"x" * (FRAME_BYTES_MAX // 2)))])
-    assert list(messages([Done(1), Accepted(2, 3)])) == [
-        b'{"type":"done","ref":1}\n{"type":"accepted","ref":2,"count":3}'
-    ]
-    assert [message.count(b"\n") for message in messages([Done(1), large, large, Done(2)])] == [1, 1]
-    assert list(messages([])) == []
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -25,6 +25,7 @@ from fieldfare.messages import (
     Subscribed,
     Unsubscribed,
 )
+from fieldfare.messages.lines import LineCodec
 
 
 class Deliveries(msgspec.Struct, frozen=True, tag="deliver", tag_field="type"):
@@ -36,33 +37,13 @@ class Deliveries(msgspec.Struct, frozen=True, tag="deliver", tag_field="type"):
 
 AnswerFrame: TypeAlias = Accepted | Subscribed | Deliveries | Notice | Unsubscribed | Done | Listed | Refused
 
-_answers = msgspec.json.Decoder(AnswerFrame)
+LINES: LineCodec[AnswerFrame, ClientFrame] = LineCodec(AnswerFrame)  # the client's end of the protocol
+decode, encode = LINES.decode, LINES.encode
+
 _requests = msgspec.json.Decoder(ClientFrame)
 _deliveries = msgspec.json.Decoder(Delivery)
 _encoder = msgspec.json.Encoder()
 _HEAD_BYTES = 4096  # of a Publish frame, without its events and their ids
-
-
-def decode(message: bytes | str) -> list[AnswerFrame]:
-    """The frames of a message."""
-    return _answers.decode_lines(message)
-
-
-def encode(frames: Iterable[ClientFrame]) -> Iterator[bytes]:
-    """Messages that hold the frames: as few as the limit of their size allows."""
-    message = bytearray()
-    for frame in frames:
-        line = _encoder.encode(frame)
-        if b"\n" in line:  # between the tokens of an event that came as JSON: inside a string JSON has no line break
-            line = line.replace(b"\n", b" ")
-        if message and len(message) + 1 + len(line) > FRAME_BYTES_MAX:
-            yield bytes(message)
-            message.clear()
-        if message:
-            message += b"\n"
-        message += line
-    if message:
-        yield bytes(message)
 
 
 def decoded(frame: Deliver) -> Deliveries:

@@ -49,11 +49,11 @@ class LineCodec(Generic[In, Out]):
             line = _encode(frame)
             if b"\n" in line:  # between the tokens of an event that came as JSON: inside a string JSON has none
                 line = line.replace(b"\n", b" ")
-            size_bytes += len(line) + 1
-            if lines and size_bytes > FRAME_BYTES_MAX:
+            if lines and size_bytes + len(line) > FRAME_BYTES_MAX:
                 yield b"\n".join(lines)
-                lines, size_bytes = [], len(line) + 1
+                lines, size_bytes = [], 0
             lines.append(line)
+            size_bytes += len(line) + 1
         if lines:
             yield lines[0] if len(lines) == 1 else b"\n".join(lines)
 

@@ -33,7 +33,7 @@ from fieldfare.runtime.gateway.application import application
 from fieldfare.runtime.gateway.exchange import REF, Exchange
 from fieldfare.runtime.gateway.ports import Gateway, GatewayOptions
 from fieldfare.runtime.gateway.problems import ProblemError
-from fieldfare.runtime.gateway.sockets import Strangers, room_for_connections, server_options
+from fieldfare.runtime.gateway.sockets import ConnectionLimits, room_for_connections, server_options
 from fieldfare.runtime.host import Host
 from fieldfare.runtime.log_thread import LogThread
 from fieldfare.runtime.metrics import Metrics
@@ -87,7 +87,8 @@ async def _serve(
         origins=frozenset(settings.server.origins),
         connections_max=settings.limits.connections_max,
     )
-    config = uvicorn.Config(application(host, authenticator, options), **_http_options(settings))
+    gateway = Gateway(host, authenticator, options)
+    config = uvicorn.Config(application(gateway), **_http_options(settings, gateway))
 
     async def stop() -> None:
         if pipelines is not None:
@@ -103,7 +104,7 @@ async def _serve(
     try:
         if pipelines is not None:
             await pipelines.open()
-        await _declare(settings.topics, Gateway(host, authenticator, options))
+        await _declare(settings.topics, gateway)
     except FieldfareError:
         await stop()
         raise
@@ -148,10 +149,10 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _http_options(settings: Settings) -> dict[str, Any]:
+def _http_options(settings: Settings, gateway: Gateway) -> dict[str, Any]:
     server = settings.server
     open_max = room_for_connections(2 * settings.limits.connections_max)  # as many may be idle as are at work
-    return server_options(Strangers(open_max=open_max)) | {
+    return server_options(gateway, ConnectionLimits(open_max=open_max)) | {
         "ssl_certfile": server.tls_certificate,
         "ssl_keyfile": server.tls_key,
         "proxy_headers": server.behind_proxy,

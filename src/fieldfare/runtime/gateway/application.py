@@ -1,4 +1,4 @@
-"""The door of the service: HTTP, server-sent events and WebSockets, as one ASGI application over a broker's host.
+"""The door of the service for HTTP and server-sent events: an ASGI application over a broker's host.
 
 It proves who asks, keeps bounds, and turns requests into frames and frames into answers. Everything else, rights
 included, is the broker's, and the same for every way in.
@@ -13,34 +13,25 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route, WebSocketRoute
-from starlette.websockets import WebSocket
+from starlette.routing import Route
 
-from fieldfare.runtime.gateway import openapi, websocket
+from fieldfare.runtime.gateway import openapi
 from fieldfare.runtime.gateway.guard import Guard
-from fieldfare.runtime.gateway.ports import Authenticator, Broker, Gateway, GatewayOptions
+from fieldfare.runtime.gateway.ports import Gateway
 from fieldfare.runtime.gateway.problems import ProblemError
 from fieldfare.runtime.gateway.requests import Endpoint, answer
-from fieldfare.runtime.gateway.routes import ENDPOINTS, WEBSOCKET_PATH
-
-__all__ = ["GatewayOptions", "application"]
+from fieldfare.runtime.gateway.routes import ENDPOINTS
 
 
-def application(host: Broker, authenticator: Authenticator, options: GatewayOptions) -> Starlette:
-    """The application that serves a host's broker."""
-    gateway = Gateway(host, authenticator, options)
-
-    async def connect(socket: WebSocket) -> None:
-        await websocket.serve(socket, gateway)
-
-    routes: list[BaseRoute] = [WebSocketRoute(WEBSOCKET_PATH, connect)]
+def application(gateway: Gateway) -> Starlette:
+    """The application that answers HTTP requests. WebSockets do not reach it: `sockets` takes them from the server."""
     paths: dict[str, dict[str, Endpoint]] = {}
     for endpoint in openapi.described(ENDPOINTS):
         paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
-    routes += [Route(path, _serve(by_method, gateway), methods=list(by_method)) for path, by_method in paths.items()]
+    routes = [Route(path, _serve(by_method, gateway), methods=list(by_method)) for path, by_method in paths.items()]
     return Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, options=options)],
+        middleware=[Middleware(Guard, gateway=gateway)],
         exception_handlers={HTTPException: _unroutable},
     )
 

@@ -1,4 +1,4 @@
-"""Stands before all routes: counts who is inside, and turns away what no request of a friend looks like.
+"""Stands before all requests: counts who is inside, and turns away what no request of a friend looks like.
 
 Browsers send requests for any page that asks them to. Hence a page's Origin must be on the list, and where no token
 protects the service (development mode), the Host must be a name of this machine, or a page whose name was made to
@@ -10,11 +10,10 @@ from __future__ import annotations
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from starlette.websockets import WebSocket
 
 from fieldfare import __version__
 from fieldfare.runtime.exposure import is_loopback
-from fieldfare.runtime.gateway.ports import GatewayOptions
+from fieldfare.runtime.gateway.ports import Gateway
 from fieldfare.runtime.gateway.problems import ProblemError, unavailable
 
 _PREFLIGHT = {
@@ -28,66 +27,65 @@ _PREFLIGHT = {
 _EXPOSED = "Fieldfare-Version, Location, Retry-After"
 
 
-class Guard:
-    """Wraps an application."""
+def check(headers: Headers, target_bytes: int, gateway: Gateway) -> None:
+    """Raise a ProblemError for a request that is not let in; its target is its path and query."""
+    options = gateway.options
+    if _size_bytes(headers) + target_bytes > options.head_bytes_max:
+        raise ProblemError(431, "too_large", f"the head of a request has at most {options.head_bytes_max:,} bytes")
+    if options.is_development and not is_local_name(headers.get("host", "")):
+        raise ProblemError(421, "host", "without tokens this service is reached as localhost only")
+    if not options.origins.issuperset(headers.getlist("origin")):
+        raise ProblemError(403, "origin", "pages of this origin may not connect: add it to server.origins")
+    if gateway.inside.count >= options.connections_max:
+        raise unavailable("there are too many connections now")
 
-    def __init__(self, app: ASGIApp, options: GatewayOptions) -> None:
+
+def mark(answer: MutableHeaders, headers: Headers, gateway: Gateway) -> None:
+    """Add what every answer to a request with these headers has."""
+    answer["Fieldfare-Version"] = __version__
+    answer["X-Content-Type-Options"] = "nosniff"
+    answer.setdefault("Cache-Control", "no-store")
+    if (origin := headers.get("origin")) in gateway.options.origins:
+        answer["Access-Control-Allow-Origin"] = str(origin)
+        answer["Access-Control-Expose-Headers"] = _EXPOSED
+    answer.add_vary_header("Origin")
+
+
+class Guard:
+    """Wraps an application. WebSockets do not come by here: see `handshake`."""
+
+    def __init__(self, app: ASGIApp, gateway: Gateway) -> None:
         self._app = app
-        self._options = options
-        self._inside = 0
+        self._gateway = gateway
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: D102 - as in ASGI
-        if scope["type"] not in ("http", "websocket"):
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
 
         async def send_marked(message: Message) -> None:
-            if message["type"] in ("http.response.start", "websocket.http.response.start"):
-                self._mark(MutableHeaders(raw=message.setdefault("headers", [])), headers.get("origin"))
+            if message["type"] == "http.response.start":
+                mark(MutableHeaders(raw=message.setdefault("headers", [])), headers, self._gateway)
             await send(message)
 
         try:
-            self._check(scope, headers)
+            check(headers, len(scope["path"]) + len(scope.get("query_string", b"")), self._gateway)
         except ProblemError as error:
-            await _reject(error.response(), scope, receive, send_marked)
+            await error.response()(scope, receive, send_marked)
             return
-        if scope["type"] == "http" and _is_preflight(scope, headers):
+        if _is_preflight(scope, headers):
             await Response(status_code=204, headers=_PREFLIGHT)(scope, receive, send_marked)
             return
-        self._inside += 1
+        self._gateway.inside.count += 1
         try:
             await self._app(scope, receive, send_marked)
         finally:
-            self._inside -= 1
-
-    def _check(self, scope: Scope, headers: Headers) -> None:
-        options = self._options
-        size = sum(len(name) + len(value) + 4 for name, value in scope["headers"]) + len(scope.get("query_string", b""))
-        if size + len(scope["path"]) > options.head_bytes_max:
-            raise ProblemError(431, "too_large", f"the head of a request has at most {options.head_bytes_max:,} bytes")
-        if options.is_development and not is_local_name(headers.get("host", "")):
-            raise ProblemError(421, "host", "without tokens this service is reached as localhost only")
-        if "origin" in headers and headers["origin"] not in options.origins:
-            raise ProblemError(403, "origin", "pages of this origin may not connect: add it to server.origins")
-        if self._inside >= options.connections_max:
-            raise unavailable("there are too many connections now")
-
-    def _mark(self, headers: MutableHeaders, origin: str | None) -> None:
-        headers["Fieldfare-Version"] = __version__
-        headers["X-Content-Type-Options"] = "nosniff"
-        headers.setdefault("Cache-Control", "no-store")
-        if origin in self._options.origins:
-            headers["Access-Control-Allow-Origin"] = str(origin)
-            headers["Access-Control-Expose-Headers"] = _EXPOSED
-        headers.add_vary_header("Origin")
+            self._gateway.inside.count -= 1
 
 
-async def _reject(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
-    if scope["type"] == "websocket":
-        await WebSocket(scope, receive, send).send_denial_response(response)
-    else:
-        await response(scope, receive, send)
+def _size_bytes(headers: Headers) -> int:
+    return sum(len(name) + len(value) + 4 for name, value in headers.raw)
 
 
 def _is_preflight(scope: Scope, headers: Headers) -> bool:

@@ -23,7 +23,6 @@ class Mailbox(Generic[T]):
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
-        self.overflowed = asyncio.Event()
         self._items: list[T] = []
         self._bytes = 0
         self._changed = asyncio.Event()
@@ -43,7 +42,6 @@ class Mailbox(Generic[T]):
         self._changed.set()
         if self._bytes > self.bytes_max:
             self._items.clear()
-            self.overflowed.set()
             self.close(OVERFLOW)
 
     def close(self, reason: str) -> None:

@@ -54,14 +54,23 @@ class GatewayOptions:
     answer_seconds: float = 30.0  # for an answer of the broker
     stall_seconds: float = 60.0  # a client that takes nothing for so long is given up
     waiting_bytes_max: int = 16 * 1024 * 1024  # for one client that reads too slowly
-    heartbeat_seconds: float = 15.0
+    heartbeat_seconds: float = 15.0  # of a stream of server-sent events
+    ping_seconds: float = 20.0  # of a WebSocket; who has not answered when the next is due is given up
+
+
+@dataclass(slots=True)
+class Inside:
+    """How many requests, streams and WebSockets are under way. Who begins one counts up, and down when it ends."""
+
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """Everything that a request handler needs."""
+    """Everything that a request handler and a WebSocket need."""
 
     broker: Broker
     authenticator: Authenticator
     options: GatewayOptions
+    inside: Inside = field(default_factory=Inside)
     streams: dict[tuple[str, str], Connection] = field(default_factory=dict)  # open ones, by tenant and subscription

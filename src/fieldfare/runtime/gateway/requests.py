@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import msgspec
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from fieldfare.errors import UnauthenticatedError
@@ -74,10 +74,9 @@ def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | No
     return Response(msgspec.json.encode(value), status, headers, "application/json")
 
 
-def identify(connection: HTTPConnection, authenticator: Authenticator) -> Identity:
+def identify(headers: Mapping[str, str], client_host: str, authenticator: Authenticator) -> Identity:
     """Who asks. A token comes in its header only: URLs are written to logs and histories."""
-    scheme, _, token = connection.headers.get("authorization", "").partition(" ")
-    client_host = connection.client.host if connection.client else ""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
     try:
         return authenticator.identify(token.strip() if scheme.lower() == "bearer" else None, client_host)
     except UnauthenticatedError as error:
@@ -98,7 +97,8 @@ async def answer(request: Request, endpoint: Endpoint, gateway: Gateway) -> Resp
 
 async def _understood(request: Request, endpoint: Endpoint, gateway: Gateway) -> Call:
     """Everything that a request says. Nothing of its body is read before it is known who asks."""
-    identity = _NOBODY if endpoint.is_open else identify(request, gateway.authenticator)
+    client_host = request.client.host if request.client else ""
+    identity = _NOBODY if endpoint.is_open else identify(request.headers, client_host, gateway.authenticator)
     path = {name: bodies.convert(value, PATH_TYPES[name]) for name, value in request.path_params.items()}
     pairs = request.query_params.multi_items()
     if len(pairs) > len(request.query_params):

@@ -13,22 +13,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import Frame
+from starlette.datastructures import Headers
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from fieldfare.messages import FRAME_BYTES_MAX
+from fieldfare.runtime.gateway.handshake import UpgradeRequest
+from fieldfare.runtime.gateway.pings import PingWheel
+from fieldfare.runtime.gateway.ports import Gateway
+from fieldfare.runtime.gateway.websocket import ClientSocket
+
+SocketMaker: TypeAlias = Callable[[set[Any]], ClientSocket]  # given the server's connections
 
 _DESCRIPTORS_KEPT = 512  # for the log, for webhooks, and for those who are just being turned away
-_FRAGMENTS_MAX = 1024  # of one WebSocket message
-_PONGS_BYTES_MAX = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Strangers:
-    """The connections of one server whose request is not known yet, and the limits on them and on all the others."""
+class ConnectionLimits:
+    """The limits on a server's connections, and those connections that have no request under way."""
 
     count_max: int = 256
     head_bytes_max: int = 32 * 1024
@@ -68,22 +70,23 @@ class _Stalls:
 class GuardedProtocol(_Stalls, HttpToolsProtocol):
     """An HTTP connection that keeps those limits."""
 
-    def __init__(self, *args: Any, strangers: Strangers, **options: Any) -> None:
+    def __init__(self, *args: Any, limits: ConnectionLimits, make_socket: SocketMaker, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._strangers = strangers
-        self._stall_seconds = strangers.stall_seconds
+        self._limits = limits
+        self._make_socket = make_socket
+        self._stall_seconds = limits.stall_seconds
         self._head_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # noqa: D102
         super().connection_made(transport)
-        if len(self.connections) > self._strangers.open_max:
-            next(chain(self._strangers.waiting, self._strangers.resting), self)._cut_off()
+        if len(self.connections) > self._limits.open_max:
+            next(chain(self._limits.waiting, self._limits.resting), self)._cut_off()
         self._wait()
 
     def on_message_begin(self) -> None:  # noqa: D102
         super().on_message_begin()
-        self._strangers.resting.pop(self, None)
+        self._limits.resting.pop(self, None)
         self._wait()
 
     def on_headers_complete(self) -> None:  # noqa: D102
@@ -98,66 +101,56 @@ class GuardedProtocol(_Stalls, HttpToolsProtocol):
         is_body_missing, is_next_there = self.cycle.more_body, bool(self.pipeline)
         super().on_response_complete()
         if not is_next_there and not self.transport.is_closing():
-            self._strangers.resting[self] = None
+            self._limits.resting[self] = None
             if is_body_missing:  # which nobody wants any more: it is awaited only because the next request follows it
-                self._timer = self.loop.call_later(self._strangers.head_seconds, self.transport.abort)
+                self._timer = self.loop.call_later(self._limits.head_seconds, self.transport.abort)
+
+    def handle_websocket_upgrade(self) -> None:
+        """Leave the connection to a socket of its own. Nothing may hold on to this object, the parser included."""
+        self._known()
+        self.connections.discard(self)
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:  # its answer would fall among the socket's
+            self.transport.abort()
+            return
+        headers, client_host = Headers(raw=self.headers), self.client[0] if self.client else ""
+        request = UpgradeRequest(self.scope["method"], self.url, headers, client_host)
+        self._make_socket(self.connections).open(self.transport, request)
+        self.parser = None  # type: ignore[assignment] # as uvicorn does in the end
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: D102
         self._known()
-        self._strangers.resting.pop(self, None)
+        self._limits.resting.pop(self, None)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:  # noqa: D102
         super().data_received(data)
-        if self in self._strangers.waiting:
+        if self in self._limits.waiting:
             self._head_bytes += len(data)
-            if self._head_bytes > self._strangers.head_bytes_max:
+            if self._head_bytes > self._limits.head_bytes_max:
                 self.transport.abort()
 
     def _wait(self) -> None:
-        waiting = self._strangers.waiting
+        waiting = self._limits.waiting
         if self in waiting:
             return
-        if len(waiting) >= self._strangers.count_max:
+        if len(waiting) >= self._limits.count_max:
             next(iter(waiting))._cut_off()
         waiting[self] = None
         self._head_bytes = 0
-        self._timer = self.loop.call_later(self._strangers.head_seconds, self.transport.abort)
+        self._timer = self.loop.call_later(self._limits.head_seconds, self.transport.abort)
 
     def _cut_off(self) -> None:
         """Make room for another."""
         self._known()
-        self._strangers.resting.pop(self, None)
+        self._limits.resting.pop(self, None)
         self.transport.abort()
 
     def _known(self) -> None:
-        self._strangers.waiting.pop(self, None)
+        self._limits.waiting.pop(self, None)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-class GuardedWebSocket(_Stalls, WebSocketsSansIOProtocol):
-    """A WebSocket that keeps those limits, also on what no application sees: fragments and pings."""
-
-    def __init__(self, *args: Any, stall_seconds: float, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._stall_seconds = stall_seconds
-
-    def data_received(self, data: bytes) -> None:  # noqa: D102
-        super().data_received(data)
-        if not self.handshake_initiated:  # it begins with its whole head, or, if that is not one, it never does
-            self.transport.abort()
-
-    def handle_cont(self, event: Frame) -> None:  # noqa: D102
-        super().handle_cont(event)
-        if len(self.frames) > _FRAGMENTS_MAX:
-            self.transport.abort()
-
-    def handle_ping(self) -> None:  # noqa: D102
-        super().handle_ping()
-        if self.transport.get_write_buffer_size() > FRAME_BYTES_MAX + _PONGS_BYTES_MAX:
-            self.transport.abort()
 
 
 def room_for_connections(wanted: int) -> int:
@@ -171,16 +164,15 @@ def room_for_connections(wanted: int) -> int:
     return max(soft - _DESCRIPTORS_KEPT, soft // 2)
 
 
-def server_options(strangers: Strangers | None = None) -> dict[str, Any]:
-    """What the HTTP server has to be given, as arguments of `uvicorn.Config`, for its part of the limits."""
-    strangers = strangers or Strangers()
-    http: Callable[..., asyncio.Protocol] = partial(GuardedProtocol, strangers=strangers)
-    websocket: Callable[..., asyncio.Protocol] = partial(GuardedWebSocket, stall_seconds=strangers.stall_seconds)
+def server_options(gateway: Gateway, limits: ConnectionLimits | None = None) -> dict[str, Any]:
+    """What the HTTP server has to be given, as arguments of `uvicorn.Config`: our sockets, and their limits."""
+    make_socket = partial(ClientSocket, gateway, PingWheel(gateway.options.ping_seconds))
+    http: Callable[..., asyncio.Protocol] = partial(
+        GuardedProtocol, limits=limits or ConnectionLimits(), make_socket=make_socket
+    )
     return {
         "http": http,
-        "ws": websocket,
-        "ws_max_size": FRAME_BYTES_MAX,
-        "ws_per_message_deflate": False,  # a small message that grows to a large one costs memory before it is known
+        "ws": make_socket,  # which only tells the server that it need not refuse WebSockets
         "server_header": False,
         "access_log": False,
     }

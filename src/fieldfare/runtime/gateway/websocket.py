@@ -1,149 +1,269 @@
-"""Frames over a WebSocket: a text message is one or more frames, one on each line, in both directions.
+"""A client's WebSocket: a text message is one or more frames, one on each line, in both directions.
 
-A frame that cannot be read is refused and the connection goes on. What the client reads too slowly waits in a bounded
-mailbox; when that overflows the connection is closed, and the client comes back to where it was.
+What the broker has for a client at the end of a round is written to the transport at once, without a task or a queue.
+What the client does not read waits in the transport's buffer; when too much does, the socket is closed, and the client
+comes back to where it was. A line that is no frame is refused, and the connection goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
 
-import msgspec
-from starlette.websockets import WebSocket, WebSocketDisconnect
-
-from fieldfare.messages import FRAME_BYTES_MAX, PROTOCOL, ClientFrame, EdgeFrame, List, Refused
-from fieldfare.runtime.gateway.mailbox import OVERFLOW, Mailbox, MailboxClosedError, first_of
+from fieldfare.messages import EdgeFrame, List, Refused
+from fieldfare.messages.lines import EDGE_LINES, UnreadableLine
+from fieldfare.runtime.gateway.handshake import UpgradeRequest, admitted, refusing, switching
+from fieldfare.runtime.gateway.mailbox import OVERFLOW
+from fieldfare.runtime.gateway.pieces import (
+    BINARY,
+    CLOSE,
+    PING,
+    PONG,
+    TEXT,
+    Message,
+    MessageReader,
+    WebSocketViolationError,
+    closing,
+    written,
+)
+from fieldfare.runtime.gateway.pings import PingWheel
 from fieldfare.runtime.gateway.ports import Connection, Gateway
 from fieldfare.runtime.gateway.problems import ProblemError
-from fieldfare.runtime.gateway.requests import identify
+from fieldfare.runtime.gateway.slow_reader import SlowReader
 
-_CLOSE_SECONDS = 5.0
-_REASON_BYTES_MAX = 120  # what fits in a close frame
-# What the broker is given of one message at a time, so that it can serve others in between. A list, which is short to
+_CLOSE_SECONDS = 5.0  # for a client to take what is left, and to answer
+# What the broker is given of one client at a time, so that it can serve others in between. A list, which is short to
 # ask for and long to answer, and a frame that is long itself, such as one with a long condition, end a turn.
 _TURN_CHARACTERS = 128 * 1024
 _LONG_CHARACTERS = 8 * 1024
-_encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(ClientFrame)
+_ANSWER_CHARACTERS = 256  # what something that is answered here counts
+_SHORT_BYTES = 64 * 1024  # a message for which there is room in any case, unless the client reads slowly
+_PING = written(PING, b"")
 
 
-class _Ref(msgspec.Struct):
-    ref: int | None = None
+class _State(Enum):
+    OPEN = 1
+    CLOSING = 2  # the client has been told, and is to answer
+    LEAVING = 3  # nothing that the client sends matters any more
 
 
-_ref_decoder = msgspec.json.Decoder(_Ref)
-
-
-class Closing(NamedTuple):
-    """How a connection ends."""
-
-    code: int  # 1001 the broker ends, 1003 not text, 1009 too large, 1013 read too slowly: resume
-    reason: str
-
-
-async def serve(websocket: WebSocket, gateway: Gateway) -> None:
+class ClientSocket(asyncio.Protocol):
     """One client, from its handshake on."""
-    try:
-        identity = identify(websocket, gateway.authenticator)
-        if PROTOCOL not in websocket.scope["subprotocols"]:
-            raise ProblemError(400, "invalid", f"offer the subprotocol {PROTOCOL}")
-    except ProblemError as error:
-        await websocket.send_denial_response(error.response())
-        return
-    await websocket.accept(subprotocol=PROTOCOL)
-    mailbox: Mailbox[bytes] = Mailbox(gateway.options.waiting_bytes_max)
 
-    def put(frames: list[EdgeFrame]) -> None:
-        for message in messages(frames):
-            mailbox.put(message, len(message))
-            if mailbox.is_closed:
+    __slots__ = (
+        "_connection",
+        "_connections",
+        "_gateway",
+        "_is_ping_unanswered",
+        "_pings",
+        "_reader",
+        "_slow_reader",
+        "_state",
+        "_transport",
+        "_turns",
+    )
+
+    def __init__(self, gateway: Gateway, pings: PingWheel, connections: set[Any]) -> None:
+        self._gateway = gateway
+        self._pings = pings
+        self._connections = connections  # of the server
+        self._state = _State.OPEN
+        self._transport: asyncio.Transport
+        self._connection: Connection | None = None  # once the client is admitted
+        self._reader = MessageReader()
+        self._turns: Iterator[bool] | None = None  # what came and waits for the next turn; nothing is read meanwhile
+        self._slow_reader: SlowReader | None = None  # while the client has much to read, or is to go
+        self._is_ping_unanswered = False
+
+    def open(self, transport: asyncio.Transport, request: UpgradeRequest) -> None:
+        """Answer a request for a WebSocket. Its connection is this socket's from now on."""
+        self._transport = transport
+        self._connections.add(self)
+        transport.set_protocol(self)
+        try:
+            identity = admitted(request, self._gateway)
+        except ProblemError as error:
+            transport.write(refusing(request, error, self._gateway))
+            self._leave()
+            return
+        self._gateway.inside.count += 1
+        self._pings.add(self)
+        transport.write(switching(request))
+        self._connection = self._gateway.broker.connect(identity, self._deliver, self._ended)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002, D102 - as asyncio calls it
+        self._state = _State.LEAVING
+        self._connections.discard(self)
+        if self._slow_reader is not None:
+            self._slow_reader.stop()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None  # it refers to this socket, too
+            self._pings.remove(self)
+            self._gateway.inside.count -= 1
+
+    # To the client
+
+    def _deliver(self, frames: list[EdgeFrame]) -> None:
+        """Send what the broker has for the client."""
+        for text in EDGE_LINES.encode(frames):
+            if self._state is not _State.OPEN:
                 break  # the rest need not even be encoded
+            self._write(written(TEXT, text))
 
-    connection = gateway.broker.connect(identity, put, mailbox.close)
-    try:
-        closing = await first_of(_read(websocket, connection, mailbox), _write(websocket, mailbox), _overflow(mailbox))
-    finally:
-        connection.close()
-    if closing is not None:
-        await _close(websocket, closing)
+    def _write(self, data: bytes) -> None:
+        if self._slow_reader is None and len(data) < _SHORT_BYTES:
+            self._transport.write(data)  # which may call pause_writing
+        elif self._transport.get_write_buffer_size() + len(data) > self._gateway.options.waiting_bytes_max:
+            self._close(1013, OVERFLOW)
+        elif self._slow_reader is None:
+            self._transport.write(data)
+        else:
+            self._slow_reader.write(data)
 
+    def pause_writing(self) -> None:  # noqa: D102
+        if self._slow_reader is None:
+            self._slow_reader = SlowReader(self._transport, self._gateway.options.stall_seconds)
 
-async def _read(websocket: WebSocket, connection: Connection, mailbox: Mailbox[bytes]) -> Closing | None:
-    while True:
-        message = await websocket.receive()
-        if message["type"] == "websocket.disconnect":
-            return None
-        text = message.get("text")
-        if text is None:
-            return Closing(1003, "frames are text")
-        if len(text) > FRAME_BYTES_MAX:
-            return Closing(1009, f"a message has at most {FRAME_BYTES_MAX:,} bytes")
-        turn = 0
-        for line in text.split("\n"):
-            if mailbox.is_closed:
-                break
-            try:
-                frame = _decoder.decode(line)
-            except (msgspec.DecodeError, RecursionError) as error:
-                refused = _encoder.encode(_refusal(line, error))
-                mailbox.put(refused, len(refused))
+    def resume_writing(self) -> None:  # noqa: D102
+        if self._slow_reader is not None and self._state is _State.OPEN:
+            self._slow_reader.stop()
+            self._slow_reader = None
+
+    def ping(self) -> None:
+        """Send a ping, or give the client up if the last one was not answered.
+
+        Of a client that reads slowly nothing is known by that, and what one sends that is kept waiting is not seen.
+        """
+        if self._state is not _State.OPEN or self._slow_reader is not None or self._turns is not None:
+            return
+        if self._is_ping_unanswered:
+            self._close(1011, "keepalive ping timeout")
+            self._leave()
+            return
+        self._is_ping_unanswered = True
+        self._write(_PING)
+
+    # From the client
+
+    def data_received(self, data: bytes) -> None:  # noqa: D102
+        self._is_ping_unanswered = False
+        if self._state is not _State.OPEN and self._slow_reader is not None:
+            self._slow_reader.discard(len(data))
+        self._reader.feed(data)
+        if self._turns is None:
+            self._take_turn()
+
+    def _take_turn(self) -> None:
+        """Deal with what came, for one turn. If something is left, nothing more is read until its turn has come."""
+        turns = self._turns or self._dealing()
+        is_more_left = next(turns, False)
+        if self._transport.is_closing():
+            self._turns = None
+        elif is_more_left:
+            if self._turns is None:
+                self._turns = turns
+                self._transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._take_turn)
+        elif self._turns is not None:
+            self._turns = None
+            self._transport.resume_reading()
+
+    def _dealing(self) -> Iterator[bool]:
+        """Deal with what came; yields True where a turn ends."""
+        left = _TURN_CHARACTERS
+        for line in self._lines():
+            left -= self._deal_with(line)
+            if left <= 0:
+                yield True
+                left = _TURN_CHARACTERS
+
+    def _deal_with(self, line: str | None) -> int:
+        """Hand a frame to the broker, or refuse it; returns how much of a turn that was."""
+        if line is None or self._connection is None or self._state is not _State.OPEN:
+            return _ANSWER_CHARACTERS
+        frame = EDGE_LINES.decode_line(line)
+        if isinstance(frame, UnreadableLine):
+            self._deliver([Refused(frame.ref, "invalid", frame.reason)])
+            return len(line) + _ANSWER_CHARACTERS
+        self._connection.send(frame)
+        return _TURN_CHARACTERS if isinstance(frame, List) or len(line) > _LONG_CHARACTERS else len(line)
+
+    def _lines(self) -> Iterator[str | None]:
+        """The lines of the messages that came; None for a message that has none, which is dealt with here."""
+        while (message := self._next_message()) is not None:
+            if message.kind != TEXT:
+                self._control(message)
+                yield None
                 continue
-            connection.send(frame)
-            turn += len(line)
-            if isinstance(frame, List) or len(line) > _LONG_CHARACTERS or turn > _TURN_CHARACTERS:
-                await asyncio.sleep(0)  # the broker answers, and others have their turn
-                turn = 0
+            try:
+                text = message.payload.decode()
+            except UnicodeDecodeError:
+                self._close(1007, "text is UTF-8")
+                continue
+            start = 0
+            while self._state is _State.OPEN and (end := text.find("\n", start)) >= 0:
+                yield text[start:end]
+                start = end + 1
+            yield text[start:]
 
-
-def _refusal(line: str, error: Exception) -> Refused:
-    """Why a frame cannot be read; with the number of the request, where at least that can be."""
-    try:
-        ref = _ref_decoder.decode(line).ref
-    except (msgspec.DecodeError, RecursionError):
-        ref = None
-    return Refused(ref, "invalid", "nested too deep" if isinstance(error, RecursionError) else str(error))
-
-
-async def _write(websocket: WebSocket, mailbox: Mailbox[bytes]) -> Closing | None:
-    try:
-        while True:
-            for message in await mailbox.take():
-                await websocket.send_text(message.decode())
-    except MailboxClosedError as error:
-        return Closing(1013 if mailbox.overflowed.is_set() else 1001, str(error))
-    except WebSocketDisconnect:
+    def _next_message(self) -> Message | None:
+        while self._state is not _State.LEAVING:
+            try:
+                return self._reader.take()
+            except WebSocketViolationError as error:
+                is_first = self._state is _State.OPEN
+                self._close(error.code, str(error))
+                if not (is_first and error.is_readable):
+                    self._leave()
         return None
 
+    def _control(self, message: Message) -> None:
+        if message.kind == CLOSE:
+            if self._state is _State.OPEN:
+                self._transport.write(written(CLOSE, message.payload[:2]))
+            self._leave()
+        elif message.kind == PING and self._state is _State.OPEN:
+            self._write(written(PONG, message.payload))
+        elif message.kind == BINARY:
+            self._close(1003, "frames are text")
 
-async def _overflow(mailbox: Mailbox[bytes]) -> Closing | None:
-    """The end of a client that reads nothing at all, while the writer waits for it."""
-    await mailbox.overflowed.wait()
-    return Closing(1013, OVERFLOW)
+    # The end
 
+    def _ended(self, reason: str) -> None:
+        """The broker has parted from the client."""
+        self._close(1001, reason)
 
-async def _close(websocket: WebSocket, closing: Closing) -> None:
-    reason = closing.reason.encode()[:_REASON_BYTES_MAX].decode(errors="ignore")
-    try:
-        async with asyncio.timeout(_CLOSE_SECONDS):  # a client that reads nothing would not read this either
-            await websocket.close(closing.code, reason)
-    except (TimeoutError, WebSocketDisconnect, RuntimeError):
-        return  # it is gone already; the server drops the connection
+    def _close(self, code: int, reason: str) -> None:
+        """Tell the client that it is over: 1001 the broker ends, 1013 it reads too slowly and may resume."""
+        if self._state is not _State.OPEN:
+            return
+        self._state = _State.CLOSING
+        if self._connection is not None:
+            self._connection.close()
+        self._transport.write(closing(code, reason))
+        self._hurry()
 
+    def _leave(self) -> None:
+        """Close the connection as soon as the client has taken what was written, or does not take it."""
+        self._state = _State.LEAVING
+        if self._connection is not None:
+            self._connection.close()
+        self._hurry()
+        self._transport.close()
 
-def messages(frames: Iterable[EdgeFrame]) -> Iterator[bytes]:
-    """Frames joined into as few messages as their size allows."""
-    lines: list[bytes] = []
-    size = 0
-    for frame in frames:
-        line = _encoder.encode(frame)
-        if b"\n" in line:  # between the tokens of an event: inside a string JSON has no line break
-            line = line.replace(b"\n", b" ")
-        if lines and size + len(line) >= FRAME_BYTES_MAX:
-            yield b"\n".join(lines)
-            lines, size = [], 0
-        lines.append(line)
-        size += len(line) + 1
-    if lines:
-        yield b"\n".join(lines)
+    def _hurry(self) -> None:
+        if self._slow_reader is not None:
+            self._slow_reader.stop()
+        self._slow_reader = SlowReader(self._transport, _CLOSE_SECONDS)
+
+    def eof_received(self) -> None:
+        """The client sends nothing more."""
+        self._leave()
+
+    def shutdown(self) -> None:
+        """The server stops; the broker has parted from its clients before."""
+        self._close(1012, "the server stops")
+        self._leave()
