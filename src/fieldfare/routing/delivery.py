@@ -18,6 +18,7 @@ from fieldfare.routing.topic import Topic, Topics
 from fieldfare.routing.webhooks import WebhookCalls
 
 _MANY = 1 << 62
+_PASSED_MAX = 2  # events of any size that fit in one frame
 
 
 @dataclass(slots=True)
@@ -52,30 +53,20 @@ class Deliveries:
 
     def offer(self, topic: Topic, matches: Matches, last: Position, now: float) -> None:
         """New events of a topic, up to a position, for those who want them."""
-        emit, matched = self._emit, 0
+        emit, matched, delivered = self._emit, 0, 0
         for taker, entries in matches:
             count = len(entries)
             matched += count
             taker.matched_count += count
             taker.last_matched_at = now
-            if taker.state is not TakerState.LIVE:
-                continue
-            if (
-                taker.link is not None
-                and not taker.waiting
-                and len(taker.in_flight) + count <= taker.window
-                and count == 1
-                and not taker.dropped_count
-            ):  # nearly always: nothing stands before it, so it can be sent at once
-                position, expires_at, delivery = entries[0]
-                if position > taker.seen and expires_at > now:
-                    taker.in_flight.append(position)
-                    self.counts.delivered += 1
-                    emit(Send(taker.link, Deliver(taker.subscription.id, [delivery])))
-                continue
-            taker.offer(entries)
-            self.pump(topic, taker, now)
+            if count > _PASSED_MAX or (events := taker.pass_through(entries, now)) is None:
+                taker.offer(entries)
+                self.pump(topic, taker, now)
+            elif events and taker.link is not None:
+                delivered += len(events)
+                emit(Send(taker.link, Deliver(taker.subscription.id, events)))
         self.counts.matched += matched
+        self.counts.delivered += delivered
         topic.matched = max(topic.matched, last)
         self._tidy_soon(now)
 
@@ -161,9 +152,9 @@ class Deliveries:
 
     def _tell_dropped(self, taker: Taker) -> None:
         """Ahead of the events that it did not lose: who takes nothing is told nothing, and cannot be swamped."""
+        dropped = taker.told_dropped()
         if taker.subscription.qos.keep_last is None:
-            self._notice(taker, "gap", f"{taker.dropped_count} events were dropped: the subscriber is too slow")
-        taker.dropped_count = 0
+            self._notice(taker, "gap", f"{dropped} events were dropped: the subscriber is too slow")
 
     def _notice(self, taker: Taker, kind: NoticeKind, detail: str, position: Position | None = None) -> None:
         if taker.link is not None:

@@ -93,6 +93,7 @@ class Taker:
         "cursor",
         "dropped_count",
         "first_count",
+        "free",
         "handle",
         "in_flight",
         "is_cursor_unwritten",
@@ -119,6 +120,7 @@ class Taker:
         self.seen = cursor  # what is offered again up to here has been read from the log already
         self.link: str | None = None
         self.window = 0
+        self.free = 0  # how many new events can be sent at once: there is room, and nothing stands before them
         self.waiting: list[Entry] = []
         self.in_flight: list[Position] = []
         self.is_ending = False  # the log is being told that the subscription ends
@@ -132,6 +134,12 @@ class Taker:
 
     def _change(self, cause: Cause) -> None:
         self.state = _NEXT[self.state, cause]
+        self._count_free()
+
+    def _count_free(self) -> None:
+        is_free = self.state is TakerState.LIVE and self.link is not None
+        is_first = not self.waiting and not self.dropped_count
+        self.free = max(0, self.window - len(self.in_flight)) if is_free and is_first else 0
 
     @property
     def is_attached(self) -> bool:
@@ -216,12 +224,29 @@ class Taker:
 
     # Events
 
+    def pass_through(self, entries: Sequence[Entry], now: float) -> list[Raw] | None:
+        """New matches, to be sent at once; None if they have to be offered, and wait for their turn."""
+        if len(entries) > self.free or entries[0][0] <= self.seen:
+            return None
+        if len(entries) == 1:  # nearly always
+            position, expires_at, delivery = entries[0]
+            if expires_at <= now:
+                return []
+            self.in_flight.append(position)
+            self.free -= 1
+            return [delivery]
+        alive = [entry for entry in entries if entry[1] > now]
+        self.in_flight += [entry[0] for entry in alive]
+        self.free -= len(alive)
+        return [entry[2] for entry in alive]
+
     def offer(self, entries: Sequence[Entry]) -> None:
         """Take up new matches, which lie after all before, if it is live."""
         if self.state is TakerState.LIVE:
             if entries[0][0] <= self.seen:
                 entries = [entry for entry in entries if entry[0] > self.seen]
             self.waiting += entries
+            self._count_free()
 
     def take(self, now: float, count_max: int, bytes_max: int) -> list[Raw]:
         """What may be sent now; it is in flight until it is acknowledged."""
@@ -239,7 +264,14 @@ class Taker:
                 self.in_flight.append(position)
                 size += len(delivery)
         del self.waiting[:used]
+        self._count_free()
         return taken
+
+    def told_dropped(self) -> int:
+        """The subscriber is being told of dropped events. Returns how many."""
+        count, self.dropped_count = self.dropped_count, 0
+        self._count_free()
+        return count
 
     def trim(self, waiting_max: int) -> int:
         """Of what could not be sent, keep no more than allowed. Returns how many events are lost for good."""
@@ -254,6 +286,7 @@ class Taker:
             return 0
         del self.waiting[:excess]
         self.dropped_count += excess
+        self._count_free()
         return excess
 
     def free_waiting(self) -> int:
@@ -264,6 +297,7 @@ class Taker:
             self._change(Cause.FELL_BEHIND)
         self.waiting.clear()
         self.dropped_count += lost
+        self._count_free()
         return lost
 
     def acknowledge(self, position: Position, matched: Position, *, is_final: bool) -> int:
@@ -278,6 +312,7 @@ class Taker:
                 break
             arrived += 1
         del self.in_flight[:arrived]
+        self._count_free()
         if not is_final:
             self._left_unconfirmed = max(self._left_unconfirmed, position)
         elif position > self.cursor:
