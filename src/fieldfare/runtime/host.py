@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from fieldfare.kernel import Kernel
-from fieldfare.messages import Identity, Input, Node, Started
+from fieldfare.messages import Identity, Input, LinkIdentity, Node, Started
 from fieldfare.runtime.links import Connection, Frames, Links
 
 _SETTLE_SECONDS = 5.0
@@ -105,6 +105,14 @@ class Host:
     def connect(self, identity: Identity, on_frames: Frames, on_close: Callable[[str], None]) -> Connection:
         """A client, which gets, round by round, what the node sends to it."""
         return self._links.accept(identity, on_frames, on_close)
+
+    def open_link(
+        self, link: str | None, identity: LinkIdentity, on_frames: Frames, on_close: Callable[[str], None]
+    ) -> Connection:
+        """A link to another node, under the name that this node gave it when it dialled."""
+        if link is None:
+            return self._links.accept(identity, on_frames, on_close)
+        return self._links.open(link, identity, on_frames, on_close)
 
     # Rounds
 

@@ -1,0 +1,83 @@
+"""Datagrams of a node over UDP: messages that may be lost, doubled or overtaken, each in one packet."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgspec
+
+from fieldfare.messages import DatagramReceived, SendDatagram
+from fieldfare.runtime.host import Capability, Host
+
+DATAGRAM_BYTES_MAX = 60_000
+_log = logging.getLogger(__name__)
+
+
+class Datagrams(Capability):
+    """Sends and receives at one address. What cannot be decoded is counted and dropped."""
+
+    def __init__(
+        self,
+        encode: Callable[[Any], bytes],
+        decode: Callable[[bytes], Any],
+        listen_at: tuple[str, int] = ("127.0.0.1", 0),
+    ) -> None:
+        self.address = ""  # where others can send, once it has started
+        self.unreadable_count = 0
+        self._encode, self._decode, self._listen_at = encode, decode, listen_at
+        self._transport: asyncio.DatagramTransport | None = None
+
+    def install(self, host: Host) -> None:
+        """Perform SendDatagram."""
+        self._host = host
+        host.kernel.provide(SendDatagram, self._send)
+
+    async def start(self) -> None:
+        """Listen."""
+        transport, _ = await self._host.loop.create_datagram_endpoint(
+            lambda: _Receiver(self._received), local_addr=self._listen_at
+        )
+        self._transport = transport
+        host, port = transport.get_extra_info("sockname")[:2]
+        self.address = f"{host}:{port}"
+
+    async def stop(self) -> None:
+        """Hear no more."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def _send(self, effect: SendDatagram) -> None:
+        packet = self._encode(effect.message)
+        if len(packet) > DATAGRAM_BYTES_MAX:
+            _log.error("a datagram of %d bytes is dropped: %d are the most", len(packet), DATAGRAM_BYTES_MAX)
+        elif self._transport is not None:
+            host, _, port = effect.address.rpartition(":")
+            self._transport.sendto(packet, (host, int(port)))
+
+    def _received(self, packet: bytes, address: str) -> None:
+        try:
+            message = self._decode(packet)
+        except (msgspec.MsgspecError, RecursionError):
+            self.unreadable_count += 1
+            return
+        self._host.tell(DatagramReceived(address, message))
+
+
+class _Receiver(asyncio.DatagramProtocol):
+    def __init__(self, received: Callable[[bytes, str], None]) -> None:
+        self._received = received
+
+    def datagram_received(self, data: bytes, addr: tuple[str | Any, int]) -> None:
+        self._received(data, f"{addr[0]}:{addr[1]}")
+
+    def error_received(self, exc: Exception) -> None:
+        """A packet did not arrive, which is as if it was lost."""
+
+
+def json_codec(message_type: Any) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
+    """How messages of a type, commonly a union of msgspec structs, become packets and back."""
+    decoder = msgspec.json.Decoder(message_type)
+    return msgspec.json.Encoder().encode, cast("Callable[[bytes], Any]", decoder.decode)
