@@ -26,7 +26,7 @@ E = TypeVar("E", bound=Effect)
 class Kernel:
     """Runs one node."""
 
-    __slots__ = ("_inbox", "_numbers", "_performers", "_round_ends", "_timer_at", "_timers", "node")
+    __slots__ = ("_inbox", "_numbers", "_performers", "_round_ends", "_set", "_timers", "node")
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -34,7 +34,7 @@ class Kernel:
         self._performers: dict[type[Effect], Callable[[Any], object]] = {SetTimer: self._set_timer}
         self._round_ends: list[Callable[[], object]] = []
         self._timers: list[tuple[float, int, Hashable]] = []  # a heap; entries that were moved stay until they are due
-        self._timer_at: dict[Hashable, float] = {}
+        self._set: dict[Hashable, tuple[float, int]] = {}  # when each timer is due, and the number of its entry
         self._numbers = count()  # so that timers of one moment are due in the order in which they were set
 
     def provide(self, effect: type[E], perform: Callable[[E], object]) -> None:
@@ -62,7 +62,7 @@ class Kernel:
     def next_timer_at(self) -> float | None:
         """When the next round is due at the latest; None: nothing is timed."""
         timers = self._timers
-        while timers and self._timer_at.get(timers[0][2]) != timers[0][0]:
+        while timers and self._set.get(timers[0][2]) != timers[0][:2]:
             heapq.heappop(timers)  # it was moved
         return timers[0][0] if timers else None
 
@@ -71,9 +71,9 @@ class Kernel:
         self._handle_all(now)
         timers = self._timers
         while timers and timers[0][0] <= now:
-            at, _, key = heapq.heappop(timers)
-            if self._timer_at.get(key) == at:
-                del self._timer_at[key]
+            at, number, key = heapq.heappop(timers)
+            if self._set.get(key) == (at, number):
+                del self._set[key]
                 self._inbox.append(TimerDue(key))
                 self._handle_all(now)
         for hook in self._round_ends:
@@ -87,11 +87,12 @@ class Kernel:
                 performers[type(effect)](effect)
 
     def _set_timer(self, effect: SetTimer) -> None:
-        if self._timer_at.get(effect.key) != effect.at:
-            self._timer_at[effect.key] = effect.at
-            heapq.heappush(self._timers, (effect.at, next(self._numbers), effect.key))
+        known = self._set.get(effect.key)
+        if known is None or known[0] != effect.at:
+            entry = self._set[effect.key] = effect.at, next(self._numbers)
+            heapq.heappush(self._timers, (*entry, effect.key))
 
     def waits(self) -> list[str]:
         """What the node waits for, for people who look at a run that failed."""
-        timers = [f"timer {key!r} at {at:.6f}" for key, at in self._timer_at.items()]
+        timers = [f"timer {key!r} at {at:.6f}" for key, (at, _) in self._set.items()]
         return [f"input {message!r}" for message in self._inbox] + timers
