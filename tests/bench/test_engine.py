@@ -18,7 +18,7 @@ from fieldfare.bench.measuring import BenchVerificationError, verify, verify_cou
 from fieldfare.bench.numpy_peer import NumpyEngine
 from fieldfare.bench.ours import OurEngine
 from fieldfare.bench.peers import Peer
-from fieldfare.bench.results import Ours, PeerSpeed, Result, compact
+from fieldfare.bench.results import EngineResult, Ours, PeerSpeed, compact
 from fieldfare.bench.workload import Size, Workload
 from fieldfare.bench.workloads import generate
 from fieldfare.errors import InputError
@@ -191,7 +191,7 @@ def test_the_table_fits_120_columns() -> None:
     peers = {name: PeerSpeed(12_345.6, 1.0) for name in PEERS} | {"rtree": PeerSpeed(skipped="not installed")}
     output = io.StringIO()
     console = Console(width=120, file=output)
-    console.print(render([Result("bluedove", 4_000_000, 250.0, 1_562.5, ours, peers)]))
+    console.print(render([EngineResult("bluedove", 4_000_000, 250.0, 1_562.5, ours, peers)]))
     text = output.getvalue()
     assert "…" not in text
     for cell in ("bluedove 250", "4,000,000", "1,562.5", "1.23M", "123M", "5%", "12.3k", "skipped", "100.0"):

@@ -10,7 +10,7 @@ import pytest
 
 from fieldfare.bench.pipeline import Floor, PipelineBenchOptions, PipelineResult, render
 from fieldfare.errors import InputError
-from fieldfare.pipeline.matcher import Tally
+from fieldfare.pipeline.matcher import TaskTally
 
 
 def test_a_small_run_measures_everything_and_verifies_it() -> None:
@@ -32,7 +32,7 @@ def test_a_small_run_measures_everything_and_verifies_it() -> None:
 
 def test_the_floor_makes_lists_of_the_right_length() -> None:
     batch = pa.record_batch({"event_id": np.arange(5)})
-    ((events, ids),) = Floor(3)(iter([batch]), Tally())
+    ((events, ids),) = Floor(3)(iter([batch]), TaskTally())
     assert events is batch
     assert [len(some) for some in ids.to_pylist()] == [3] * 5
 

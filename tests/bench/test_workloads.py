@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from fieldfare.bench.spatial import DOMAIN_LENGTH, HOT_SPOTS
-from fieldfare.bench.workload import Choices, Equals, Ranges, Size, Workload
+from fieldfare.bench.workload import Choices, Equals, Size, WantedRanges, Workload
 from fieldfare.bench.workloads import WORKLOADS, generate, sizes
 
 
-def ranges(workload: Workload, attribute: str) -> Ranges:
+def ranges(workload: Workload, attribute: str) -> WantedRanges:
     column = workload.columns[attribute]
-    assert isinstance(column, Ranges)
+    assert isinstance(column, WantedRanges)
     return column
 
 

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from fieldfare.pipeline.output import CommittedBatch, EventWriter, OutputFolder, WriteOptions, WrittenFile
-from fieldfare.pipeline.reports import Fault
+from fieldfare.pipeline.reports import BadEvent
 
 FILES, ROWS = 2, 100
-FAULT = Fault("events.jsonl:3", "not JSON", '{"price": ')
+FAULT = BadEvent("events.jsonl:3", "not JSON", '{"price": ')
 
 
 def events_of(batch_id: int, file: int) -> tuple[pa.RecordBatch, pa.ListArray]:

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from fieldfare import Index
 from fieldfare.errors import OutputError, PipelineError
 from fieldfare.forwarding import Policy
-from fieldfare.pipeline.metrics import Metrics
+from fieldfare.pipeline.metrics import PipelineMetrics
 from fieldfare.pipeline.output import CommittedBatch, WriteOptions
 from fieldfare.pipeline.run import Pipeline, PipelineOptions
 from fieldfare.pipeline.source import FolderSource
@@ -341,7 +341,7 @@ def test_metrics_are_served_while_it_runs(place: Place) -> None:
     place.subscribe(CONDITIONS)
     table = events(0, 300)
     place.append("0.parquet", table)
-    with Metrics(0) as metrics:
+    with PipelineMetrics(0) as metrics:
         place.run(watcher=metrics)
         text = urllib.request.urlopen(metrics.address).read().decode()  # noqa: S310 - our own loopback address
     assert "fieldfare_events_total 300.0" in text

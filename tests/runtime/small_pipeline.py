@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from fieldfare import Index
 from fieldfare.pipeline.output import EventWriter, OutputFolder, WriteOptions
-from fieldfare.pipeline.reports import Fault
-from fieldfare.runtime.spark.folder import TopicFolder
-from fieldfare.runtime.spark.lines import EVENT, MARK
+from fieldfare.pipeline.reports import BadEvent
+from fieldfare.runtime.spark.event_lines import EVENT, MARK
+from fieldfare.runtime.spark.topic_folder import TopicFolder
 from fieldfare.store import open_store
 
 
@@ -44,6 +44,6 @@ class SmallPipeline:
         ) as writer:
             writer.write(events, index.match_rows(rows))
             written = writer.close()
-        quarantine = [Fault("somewhere", "for a reason", "{")] * faults
+        quarantine = [BadEvent("somewhere", "for a reason", "{")] * faults
         self._output.commit(self._next_batch, [written] if written else [], quarantine)
         self._next_batch += 1

@@ -27,8 +27,8 @@ from fieldfare.messages import HandedOver, HandEvents, HandSubscription, Input, 
 from fieldfare.pipeline.json_events import JsonEvents
 from fieldfare.pipeline.ledger import Slice
 from fieldfare.runtime.spark import SparkBridge, SparkOptions, SparkTopic
-from fieldfare.runtime.spark.folder import TopicFolder
-from fieldfare.runtime.spark.lines import EVENT, MARK, Carried, Columns
+from fieldfare.runtime.spark.event_lines import EVENT, MARK, Carried, Columns
+from fieldfare.runtime.spark.topic_folder import TopicFolder
 from fieldfare.store import open_store
 
 DEADLINE_SECONDS = 60.0
@@ -236,7 +236,7 @@ def failing_fsync(monkeypatch: pytest.MonkeyPatch, fails_at: int) -> Iterator[No
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
-        patched.setattr("fieldfare.runtime.spark.folder.os.fsync", fsync)
+        patched.setattr("fieldfare.runtime.spark.topic_folder.os.fsync", fsync)
         yield
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fieldfare.bench.measuring import Lists
-from fieldfare.bench.workload import Choices, Equals, Prefixes, Ranges, Workload
+from fieldfare.bench.workload import Choices, Equals, Prefixes, WantedRanges, Workload
 
 
 class DuckdbEngine:
@@ -72,7 +72,7 @@ class DuckdbEngine:
 def _subscriptions(workload: Workload) -> pa.Table:
     columns = {"id": pa.array(workload.ids)}
     for attribute, column in workload.columns.items():
-        if isinstance(column, Ranges):
+        if isinstance(column, WantedRanges):
             columns[f"{attribute}_low"] = pa.array(column.low)
             if column.high is not None:
                 columns[f"{attribute}_high"] = pa.array(column.high)

@@ -16,14 +16,14 @@ from fieldfare.bench.floor import writing_limit_pairs_per_second
 from fieldfare.bench.measuring import ChangingEngine, Counts, count_all, measure, verify, verify_counts
 from fieldfare.bench.ours import OurEngine, conditions_per_second
 from fieldfare.bench.peers import PEERS
-from fieldfare.bench.results import Ours, PeerSpeed, Result, render, to_json
+from fieldfare.bench.results import EngineResult, Ours, PeerSpeed, render, to_json
 from fieldfare.bench.spatial import DOMAIN_LENGTH
 from fieldfare.bench.workload import Size, Workload
 from fieldfare.bench.workloads import WORKLOADS, generate, sizes
 from fieldfare.cores import one_core
 from fieldfare.errors import InputError, MissingDependencyError
 
-__all__ = ["PEERS", "WORKLOADS", "EngineOptions", "Result", "render", "run", "to_json"]
+__all__ = ["PEERS", "WORKLOADS", "EngineOptions", "EngineResult", "render", "run", "to_json"]
 
 VERIFIED_EVENTS = 200
 VERIFIED_EVENTS_OF_PEERS = 16
@@ -57,7 +57,7 @@ class EngineOptions:
             raise InputError(f"seconds must be above 0, not {self.seconds}")
 
 
-def run(options: EngineOptions, progress: Callable[[str], None]) -> list[Result]:
+def run(options: EngineOptions, progress: Callable[[str], None]) -> list[EngineResult]:
     """Measure every workload at every size; `progress` is told what is being done."""
     with one_core():
         return [
@@ -67,7 +67,7 @@ def run(options: EngineOptions, progress: Callable[[str], None]) -> list[Result]
         ]
 
 
-def _measure_workload(name: str, size: Size, options: EngineOptions, progress: Callable[[str], None]) -> Result:
+def _measure_workload(name: str, size: Size, options: EngineOptions, progress: Callable[[str], None]) -> EngineResult:
     title = f"{name} with {size.subscriptions:,} subscriptions"
     progress(f"{title}: generating")
     live = size.subscriptions
@@ -82,7 +82,7 @@ def _measure_workload(name: str, size: Size, options: EngineOptions, progress: C
         if PEERS[peer].knows(workload):
             progress(f"{title}: {peer}")
             peers[peer] = _measure_peer(peer, workload, live, counts, options)
-    return Result(name, live, workload.width, float(counts.mean()), ours, peers)
+    return EngineResult(name, live, workload.width, float(counts.mean()), ours, peers)
 
 
 def _warm_up(name: str, options: EngineOptions) -> None:

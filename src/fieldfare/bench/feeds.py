@@ -18,8 +18,8 @@ from fieldfare.bench.workload import (
     Column,
     Masks,
     Prefixes,
-    Ranges,
     Size,
+    WantedRanges,
     Workload,
     above,
     conditions_table,
@@ -64,7 +64,9 @@ def feeds(name: str, size: Size, rng: np.random.Generator) -> Workload:
     }
     values = _values(len(topics), size.events, rng)
     events = {
-        attribute: values[attribute] if isinstance(column, Ranges) else strings(column.vocabulary, values[attribute])
+        attribute: values[attribute]
+        if isinstance(column, WantedRanges)
+        else strings(column.vocabulary, values[attribute])
         for attribute, column in columns.items()
     }
     return Workload(name, ids, columns, values, pa.table(events), conditions_table(ids, texts))

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fieldfare.bench.measuring import Lists
-from fieldfare.bench.workload import Bools, Choices, Column, Equals, Ids, Prefixes, Ranges, Workload
+from fieldfare.bench.workload import Bools, Choices, Column, Equals, Ids, Prefixes, WantedRanges, Workload
 
 SAMPLE_EVENTS = 64
 TIMED_EVENTS = 16
@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class BoundTest:
     """`operator(bounds, value)`, for one bound per subscription."""
 
     operator: np.ufunc
@@ -90,7 +90,7 @@ class NumpyEngine:
         self._scans = min(range(1, len(tests) + 1), key=lambda scans: self._seconds(scans, sample[:TIMED_EVENTS]))
         self.build_seconds = time.perf_counter() - began
 
-    def _share(self, test: Comparison | Bitmap, sample: Sequence[int]) -> float:
+    def _share(self, test: BoundTest | Bitmap, sample: Sequence[int]) -> float:
         mask = self._masks[0]
         accepted = 0
         for event in sample:
@@ -99,7 +99,7 @@ class NumpyEngine:
         return accepted / max(1, len(sample) * len(mask))
 
     def _seconds(self, scans: int, sample: Sequence[int]) -> float:
-        """The time to match some events with so many scans: the better of two, against disturbances."""
+        """The time to match some events with a number of scans; the better of two tries."""
         self._scans = scans
         durations = []
         for _ in range(2):
@@ -136,7 +136,7 @@ class NumpyEngine:
             test.change(slots, added)
 
 
-def _tests(column: Column, values: Array, live: int) -> Iterator[Comparison | Bitmap]:
+def _tests(column: Column, values: Array, live: int) -> Iterator[BoundTest | Bitmap]:
     """The tests that a column comes down to."""
     if isinstance(column, Choices):
         codes = range(len(column.vocabulary) + 1)
@@ -144,7 +144,7 @@ def _tests(column: Column, values: Array, live: int) -> Iterator[Comparison | Bi
         yield Bitmap(pool, pool[:, :live].copy(), values)
     elif isinstance(column, Equals):
         yield _comparison(np.equal, column.codes, values, live)
-    elif isinstance(column, Ranges):
+    elif isinstance(column, WantedRanges):
         yield _comparison(np.less_equal, column.low, values, live)
         if column.high is not None:
             yield _comparison(np.greater, column.high, values, live)
@@ -154,10 +154,10 @@ def _tests(column: Column, values: Array, live: int) -> Iterator[Comparison | Bi
         yield _comparison(np.greater, high, ranks[values], live)
 
 
-def _comparison(operator: np.ufunc, bounds: Array, values: Array, live: int) -> Comparison:
+def _comparison(operator: np.ufunc, bounds: Array, values: Array, live: int) -> BoundTest:
     if _is_small(bounds) and _is_small(values):
         bounds, values = (np.clip(array, INT16.min, INT16.max).astype(np.int16) for array in (bounds, values))
-    return Comparison(operator, bounds, bounds[:live].copy(), values)
+    return BoundTest(operator, bounds, bounds[:live].copy(), values)
 
 
 def _is_small(array: Array) -> bool:

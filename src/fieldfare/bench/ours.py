@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from fieldfare.bench.measuring import Lists
-from fieldfare.bench.workload import Ranges, Workload
+from fieldfare.bench.workload import WantedRanges, Workload
 from fieldfare.language import compile_many
 from fieldfare.matching.index import Index
 
@@ -58,7 +58,7 @@ def _index(workload: Workload) -> Index:
     if workload.conditions is not None:
         return Index(workload.conditions)
     bounds = {
-        name: (column.low, column.high) for name, column in workload.columns.items() if isinstance(column, Ranges)
+        name: (column.low, column.high) for name, column in workload.columns.items() if isinstance(column, WantedRanges)
     }
     return Index.from_boxes(workload.ids, bounds)
 
@@ -68,6 +68,6 @@ def _condition(workload: Workload, position: int) -> str:
     tests = [
         f"{name} >= {column.low[position]} AND {name} < {column.high[position]}"
         for name, column in workload.columns.items()
-        if isinstance(column, Ranges) and column.high is not None
+        if isinstance(column, WantedRanges) and column.high is not None
     ]
     return " AND ".join(tests)

@@ -24,17 +24,17 @@ from rich.table import Table
 from fieldfare.bench.measuring import BenchVerificationError
 from fieldfare.bench.spatial import bluedove
 from fieldfare.bench.streaming import Streamed, stream
-from fieldfare.bench.workload import Ranges, Size, Workload
+from fieldfare.bench.workload import Size, WantedRanges, Workload
 from fieldfare.errors import InputError
 from fieldfare.forwarding import Load, Policy
 from fieldfare.matching.bounds import box_table
 from fieldfare.partitioning.plan import LayoutKind, LayoutPlan
 from fieldfare.pipeline.dispatch import Forwarding
-from fieldfare.pipeline.matcher import Matched, Rows, Tally
+from fieldfare.pipeline.matcher import Matched, ReturnRows, TaskTally
 from fieldfare.pipeline.output import OutputFolder, WriteOptions
 from fieldfare.pipeline.reports import BatchReport
-from fieldfare.pipeline.session import spark_session
-from fieldfare.pipeline.stages import INTEGER_IDS, Events, Matching, matched, written
+from fieldfare.pipeline.spark_session import spark_session
+from fieldfare.pipeline.stages import INTEGER_IDS, BatchInput, BatchPlan, matched, written
 from fieldfare.store.base import ALL, Contents, Order, save_base
 from fieldfare.store.parts import Version
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _FILES = 8
 _VERIFIED_EVENTS = 200
-_PEER_PAIRS = 100_000_000  # the join is measured on as many events as make about so many comparisons
+_PEER_PAIRS = 100_000_000  # comparisons that the join is measured on, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Floor:
 
     length: int
 
-    def __call__(self, rows: Iterator[pa.RecordBatch], tally: Tally) -> Iterator[Matched]:  # noqa: ARG002
+    def __call__(self, rows: Iterator[pa.RecordBatch], tally: TaskTally) -> Iterator[Matched]:  # noqa: ARG002
         """The task's events, each with the same list."""
         values = pa.array(np.arange(self.length * 70_000, dtype=np.int64))
         for batch in rows:
@@ -161,47 +161,48 @@ class _Bench:
         self._workload = workload
         self._folder = folder
         self._progress = progress
-        self._matchings = {
-            "replicated": self._matching(LayoutPlan(LayoutKind.REPLICATED, options.matchers)),
-            "partitioned": self._matching(LayoutPlan(LayoutKind(options.layout), options.matchers)),
+        self._plans = {
+            "replicated": self._plan(LayoutPlan(LayoutKind.REPLICATED, options.matchers)),
+            "partitioned": self._plan(LayoutPlan(LayoutKind(options.layout), options.matchers)),
         }
         self.matches_per_event = self._verified()
 
-    def _matching(self, plan: LayoutPlan) -> Matching:
-
-        self._progress(f"building the layout {plan.kind}")
+    def _plan(self, layout: LayoutPlan) -> BatchPlan:
+        self._progress(f"building the layout {layout.kind}")
         ids = self._workload.ids
-        bounds = {name: (c.low, c.high) for name, c in self._workload.columns.items() if isinstance(c, Ranges)}
+        bounds = {name: (c.low, c.high) for name, c in self._workload.columns.items() if isinstance(c, WantedRanges)}
         table = pa.table({"number": ids, "subscription_id": ids})
         contents = Contents("bench", 1, table, box_table(len(ids), bounds))
-        base = save_base(contents, self._folder / "snapshots", Order(ALL, plan))
+        base = save_base(contents, self._folder / "snapshots", Order(ALL, layout))
         load = Load.unmeasured(np.array(base.manifest.part_sizes, np.int64))
-        return Matching(Version(str(base.folder), None, 1), Forwarding(Policy(self._options.policy), load), INTEGER_IDS)
+        return BatchPlan(
+            Version(str(base.folder), None, 1), Forwarding(Policy(self._options.policy), load), INTEGER_IDS
+        )
 
-    def _events(self, count: int | None = None) -> Events:
+    def _events(self, count: int | None = None) -> BatchInput:
 
         events = self._spark.read.parquet(str(self._folder / "events"))
-        return Events.of(events if count is None else events.where(f"event_id < {count}").repartition(2))
+        return BatchInput.of(events if count is None else events.where(f"event_id < {count}").repartition(2))
 
     def _verified(self) -> float:
         """Compare a sample with brute force; return the matches per event."""
         self._progress("comparing with brute force")
         matches = 0
-        for name, matching in self._matchings.items():
-            found = matched(self._events(_VERIFIED_EVENTS), matching).select("event_id", "subscription_ids").collect()
+        for name, plan in self._plans.items():
+            found = matched(self._events(_VERIFIED_EVENTS), plan).select("event_id", "subscription_ids").collect()
             if sorted(row[0] for row in found) != list(range(min(_VERIFIED_EVENTS, len(self._workload.events)))):
                 raise BenchVerificationError(name, "bluedove", 0, "events are lost or duplicated")
             for event, ids in found:
                 if sorted(ids) != self._workload.brute_force(event).tolist():
                     raise BenchVerificationError(name, "bluedove", event, "other subscriptions than brute force finds")
                 matches += len(ids)
-        return matches / len(self._matchings) / _VERIFIED_EVENTS
+        return matches / len(self._plans) / _VERIFIED_EVENTS
 
     def rows(self) -> dict[str, float]:
         """Rows with lists, into a sink that drops them."""
         events = self._events()
-        jobs = {name: matched(events, matching) for name, matching in self._matchings.items()}
-        lists = Rows(Floor(round(self.matches_per_event)), pa.int64())
+        jobs = {name: matched(events, plan) for name, plan in self._plans.items()}
+        lists = ReturnRows(Floor(round(self.matches_per_event)), pa.int64())
         jobs["floor"] = events.rows.mapInArrow(lists, jobs["replicated"].schema)
         rates = self._rates({name: _dropping(job) for name, job in jobs.items()}, len(self._workload.events))
         joined, count = self._join()
@@ -211,17 +212,17 @@ class _Bench:
         """Durable files, committed exactly once; the join through Spark's own writer."""
         events = self._events()
 
-        def writing(matching: Matching) -> Callable[[], None]:
+        def writing(plan: BatchPlan) -> Callable[[], None]:
             def write() -> None:
                 output = OutputFolder(self._folder / "output", "bench")
                 output.prepare()
-                rows = written(events, matching, output.stage(0), WriteOptions()).collect()
+                rows = written(events, plan, output.stage(0), WriteOptions()).collect()
                 output.commit(0, BatchReport.decode(bytes(row[0]) for row in rows).files)
                 shutil.rmtree(output.folder)
 
             return write
 
-        jobs = {name: writing(matching) for name, matching in self._matchings.items()}
+        jobs = {name: writing(plan) for name, plan in self._plans.items()}
         rates = self._rates(jobs, len(self._workload.events))
         joined, count = self._join()
         target = str(self._folder / "joined")
@@ -233,7 +234,7 @@ class _Bench:
         columns: dict[str, Any] = {"subscription_id": self._workload.ids}
         conditions = []
         for name, column in self._workload.columns.items():
-            if isinstance(column, Ranges) and column.high is not None:
+            if isinstance(column, WantedRanges) and column.high is not None:
                 columns |= {f"{name}_low": column.low, f"{name}_high": column.high}
                 conditions.append(f"{name} >= {name}_low AND {name} < {name}_high")
         path = self._folder / "subscriptions.parquet"

@@ -34,7 +34,7 @@ class PeerSpeed:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class EngineResult:
     """All engines on one workload at one size."""
 
     workload: str
@@ -51,12 +51,12 @@ class Result:
         return self.ours.events_per_second / max(speeds) if speeds else None
 
 
-def to_json(results: Sequence[Result]) -> str:
+def to_json(results: Sequence[EngineResult]) -> str:
     """A list of objects, one per result. What does not apply to a workload is left out of its object."""
     return json.dumps([_to_object(result) for result in results], indent=2)
 
 
-def _to_object(result: Result) -> dict[str, Any]:
+def _to_object(result: EngineResult) -> dict[str, Any]:
     return _applicable(
         {
             "workload": result.workload,
@@ -76,7 +76,7 @@ def _applicable(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def render(results: Sequence[Result]) -> Table:
+def render(results: Sequence[EngineResult]) -> Table:
     """One row per result; speeds in events per second unless a column says otherwise."""
     peers = list(dict.fromkeys(name for result in results for name in result.peers))
     table = Table(title="Events per second on one core, ours and the peers", caption=_CAPTION)
@@ -97,7 +97,7 @@ _CAPTION = (
 )
 
 
-def _row(result: Result, peers: Sequence[str]) -> list[str]:
+def _row(result: EngineResult, peers: Sequence[str]) -> list[str]:
     ours, ratio = result.ours, result.ratio_to_best_peer
     limit = ours.writing_limit_pairs_per_second
     return [

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from rtree import index
 
 from fieldfare.bench.measuring import Lists
-from fieldfare.bench.workload import Floats, Ids, Ranges, Workload
+from fieldfare.bench.workload import Floats, Ids, WantedRanges, Workload
 
 NODE_CAPACITIES = (10, 16, 32)
 TIMED_EVENTS = 512
@@ -80,7 +80,7 @@ def _seconds(tree: index.Index, points: Floats) -> float:
 def _bounds(workload: Workload) -> tuple[Floats, Floats]:
     lows, highs = [], []
     for column in workload.columns.values():
-        if not isinstance(column, Ranges) or column.high is None:
+        if not isinstance(column, WantedRanges) or column.high is None:
             raise TypeError("an R-tree holds boxes only")
         lows.append(column.low)
         highs.append(np.nextafter(column.high, -np.inf))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from fieldfare.bench.workload import MISSING, Bools, Ranges, Size, Workload, conditions_table, subscription_ids
+from fieldfare.bench.workload import MISSING, Bools, Size, WantedRanges, Workload, conditions_table, subscription_ids
 
 ATTRIBUTES = 10
 ASKED_MAX = 5
@@ -25,7 +25,7 @@ def sparse(name: str, size: Size, rng: np.random.Generator) -> Workload:
     columns, values, events = {}, {}, {}
     for number, attribute in enumerate(names):
         ask, low, high = asked[:, number], ends[0, :, number], ends[1, :, number]
-        columns[attribute] = Ranges(np.where(ask, low, MISSING), np.where(ask, high + 1.0, np.inf))
+        columns[attribute] = WantedRanges(np.where(ask, low, MISSING), np.where(ask, high + 1.0, np.inf))
         values[attribute] = np.where(present[:, number], drawn[:, number], MISSING)
         events[attribute] = pa.array(drawn[:, number], mask=~present[:, number])
     texts: list[list[str]] = [[] for _ in range(size.subscriptions)]

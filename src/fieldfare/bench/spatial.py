@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from fieldfare.bench.workload import Floats, Ranges, Size, Workload, subscription_ids, zipf
+from fieldfare.bench.workload import Floats, Size, WantedRanges, Workload, subscription_ids, zipf
 
 DOMAIN_LENGTH = 1000.0
 DEVIATION = 250.0
@@ -20,11 +20,11 @@ def bluedove(name: str, size: Size, rng: np.random.Generator) -> Workload:
     of the domain is moved inside, so a uniform event meets the same share of subscriptions wherever the hot spots are.
     """
     width = WIDTH if size.width is None else size.width
-    columns: dict[str, Ranges] = {}
+    columns: dict[str, WantedRanges] = {}
     values: dict[str, Floats] = {}
     for number, hot_spot in enumerate(HOT_SPOTS):
         low = np.clip(_cropped_normal(hot_spot, size.subscriptions, rng) - width / 2, 0.0, DOMAIN_LENGTH - width)
-        columns[f"a{number}"] = Ranges(low, low + width)
+        columns[f"a{number}"] = WantedRanges(low, low + width)
         values[f"a{number}"] = rng.uniform(0.0, DOMAIN_LENGTH, size.events)
     return Workload(name, subscription_ids(size.subscriptions), columns, values, pa.table(values), width=width)
 
@@ -50,15 +50,15 @@ def geo(name: str, size: Size, rng: np.random.Generator) -> Workload:
     cities = {"latitude": rng.uniform(-55.0, 65.0, CITIES), "longitude": rng.uniform(-179.0, 179.0, CITIES)}
     homes = rng.choice(CITIES, size.subscriptions, p=shares)
     places = rng.choice(CITIES, size.events, p=shares)
-    columns: dict[str, Ranges] = {}
+    columns: dict[str, WantedRanges] = {}
     values: dict[str, Floats] = {}
     for attribute, centres in cities.items():
         middle = centres[homes] + rng.normal(0.0, CITY_DEVIATION_DEGREES, size.subscriptions)
         half = _power_law(size.subscriptions, rng) / 2
-        columns[attribute] = Ranges(middle - half, middle + half)
+        columns[attribute] = WantedRanges(middle - half, middle + half)
         values[attribute] = centres[places] + rng.normal(0.0, CITY_DEVIATION_DEGREES, size.events)
     slowest = rng.uniform(0.0, 120.0, size.subscriptions)
-    columns["speed"] = Ranges(slowest, slowest + rng.uniform(10.0, 40.0, size.subscriptions))
+    columns["speed"] = WantedRanges(slowest, slowest + rng.uniform(10.0, 40.0, size.subscriptions))
     values["speed"] = np.minimum(rng.gamma(4.0, 15.0, size.events), SPEED_MAX)
     return Workload(name, subscription_ids(size.subscriptions), columns, values, pa.table(values))
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fieldfare.bench.workload import Ranges, Workload, conditions_table
+from fieldfare.bench.workload import WantedRanges, Workload, conditions_table
 from fieldfare.pipeline.run import Pipeline, PipelineOptions
 from fieldfare.pipeline.source import FolderSource
 from fieldfare.pipeline.summary import BatchSummary
@@ -105,7 +105,7 @@ def _conditions(workload: Workload) -> pa.Table:
     columns = [
         [f"{name} >= {low!r} AND {name} < {high!r}" for low, high in zip(c.low.tolist(), c.high.tolist(), strict=True)]
         for name, c in workload.columns.items()
-        if isinstance(c, Ranges) and c.high is not None
+        if isinstance(c, WantedRanges) and c.high is not None
     ]
     return conditions_table(workload.ids, [" AND ".join(parts) for parts in zip(*columns, strict=True)])
 

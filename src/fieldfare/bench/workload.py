@@ -21,12 +21,12 @@ Codes = npt.NDArray[np.int32]
 Masks = npt.NDArray[np.uint64]
 
 # A missing number is -infinity in an event's column. An unconstrained range starts there and a constrained one above
-# it, so that `low <= value < high` also says what SQL says of NULL: it satisfies whoever does not ask.
+# it, so that `low <= value < high` also says what SQL says of NULL: it satisfies every subscription that does not ask.
 MISSING = -np.inf
 
 
 @dataclass(frozen=True, slots=True)
-class Ranges:
+class WantedRanges:
     """Subscription i wants `low[i] <= value < high[i]`; without `high` there is no upper bound."""
 
     low: Floats
@@ -37,9 +37,9 @@ class Ranges:
         above = self.low <= value
         return above if self.high is None else above & (value < self.high)
 
-    def between(self, start: int, stop: int) -> Ranges:
+    def between(self, start: int, stop: int) -> WantedRanges:
         """The column of some of the subscriptions."""
-        return Ranges(self.low[start:stop], None if self.high is None else self.high[start:stop])
+        return WantedRanges(self.low[start:stop], None if self.high is None else self.high[start:stop])
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Prefixes:
 class Choices:
     """Subscription i accepts the strings whose bits are set in `masks[i]`: IN, NOT IN and != over a few strings.
 
-    The bit after the last string stands for a missing one; who does not ask about the attribute accepts that too.
+    The bit after the last string stands for a missing one; subscriptions that do not ask accept it too.
     """
 
     vocabulary: tuple[str, ...]
@@ -96,7 +96,7 @@ class Choices:
         return Choices(self.vocabulary, self.masks[start:stop])
 
 
-Column = Ranges | Equals | Prefixes | Choices
+Column = WantedRanges | Equals | Prefixes | Choices
 
 EVENTS = 65_536
 
@@ -151,7 +151,7 @@ class Workload:
 
 
 def subscription_ids(count: int) -> Ids:
-    """Ids for so many subscriptions."""
+    """Ids for `count` subscriptions."""
     return np.arange(FIRST_ID, FIRST_ID + count, dtype=np.int64)
 
 
@@ -160,9 +160,9 @@ def conditions_table(ids: Ids, conditions: list[str]) -> pa.Table:
     return pa.table({"subscription_id": ids, "condition": pa.array(conditions, pa.string())})
 
 
-def above(thresholds: Floats, asked: Bools) -> Ranges:
-    """`value > threshold` for those who ask."""
-    return Ranges(np.where(asked, np.nextafter(thresholds, np.inf), MISSING), None)
+def above(thresholds: Floats, asked: Bools) -> WantedRanges:
+    """`value > threshold` where `asked`; elsewhere any value."""
+    return WantedRanges(np.where(asked, np.nextafter(thresholds, np.inf), MISSING), None)
 
 
 def strings(vocabulary: tuple[str, ...], codes: npt.NDArray[np.integer[Any]]) -> pa.Array:
@@ -171,6 +171,6 @@ def strings(vocabulary: tuple[str, ...], codes: npt.NDArray[np.integer[Any]]) ->
 
 
 def zipf(count: int) -> Floats:
-    """Zipf's shares: the second of so many gets half of what the first gets, the third a third."""
+    """Zipf's shares of `count` items: the second gets half of what the first gets, the third a third."""
     weights = 1.0 / np.arange(1, count + 1)
     return np.asarray(weights / weights.sum())

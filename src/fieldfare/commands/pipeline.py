@@ -64,12 +64,12 @@ def run(
 
     Example: `fieldfare pipeline run --events in --store fieldfare.db --output out --checkpoint state`
     """
-    from fieldfare.pipeline.metrics import Metrics
+    from fieldfare.pipeline.metrics import PipelineMetrics
     from fieldfare.pipeline.output import WriteOptions
     from fieldfare.pipeline.progress import ProgressLine
     from fieldfare.pipeline.run import Pipeline, PipelineOptions
-    from fieldfare.pipeline.session import spark_session
     from fieldfare.pipeline.source import FolderSource
+    from fieldfare.pipeline.spark_session import spark_session
     from fieldfare.pipeline.watching import Watcher, Watchers
     from fieldfare.store.base import Scope
 
@@ -94,7 +94,7 @@ def run(
         progress = stack.enter_context(ProgressLine(console))
         watchers: list[Watcher] = [progress]
         if metrics_port is not None:
-            metrics = stack.enter_context(Metrics(metrics_port))
+            metrics = stack.enter_context(PipelineMetrics(metrics_port))
             progress.notice(f"Metrics: {metrics.address}")
             watchers.append(metrics)
         spark = stack.enter_context(spark_session("fieldfare-pipeline", checkpoint / "spark.log", master))

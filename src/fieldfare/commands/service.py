@@ -107,7 +107,7 @@ def _publish_rows(service: Service, topic: str, path: Path | None, left_out: Pat
 
     from fieldfare.client.bulk import Bulk
     from fieldfare.files.documents import documents, documents_of_stream
-    from fieldfare.files.events import EventSource
+    from fieldfare.files.event_source import EventSource
     from fieldfare.files.quarantine import Quarantine
 
     if path is not None and left_out.resolve() == path.resolve():

@@ -90,7 +90,7 @@ class _City:
 
 def run(options: DemoOptions, console: Console) -> None:
     """Run the demo from start to end."""
-    from fieldfare.pipeline.session import spark_session  # Spark is optional, and slow to import
+    from fieldfare.pipeline.spark_session import spark_session  # Spark is optional, and slow to import
 
     console.rule("[bold]Fieldfare: traffic in an invented city")
     shutil.rmtree(options.folder, ignore_errors=True)

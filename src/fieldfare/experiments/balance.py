@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from fieldfare.experiments.bluedove_workload import Floats
 from fieldfare.experiments.laboratory import REGIMES, Laboratory, Regime, Shape
 from fieldfare.experiments.queues import busy_seconds
 from fieldfare.experiments.results import Cell, Figure, Panel, Series
-from fieldfare.experiments.workload import Floats
 from fieldfare.forwarding import Policy
 
 _PAPER_GAINS = {Policy.RESPONSE_TIME: 1.1, Policy.SUBSCRIPTIONS: 1.2, Policy.RANDOM: 3.5}
@@ -16,7 +16,7 @@ _PAPER_GAINS = {Policy.RESPONSE_TIME: 1.1, Policy.SUBSCRIPTIONS: 1.2, Policy.RAN
 def figure_7(lab: Laboratory) -> Figure:
     """Saturation rate of the four policies."""
     shape = Shape(lab.scale.matchers[-1])
-    rates = {policy: [lab.rate(lab.site(regime, shape), policy) for regime in REGIMES] for policy in Policy}
+    rates = {policy: [lab.rate(lab.setup(regime, shape), policy) for regime in REGIMES] for policy in Policy}
     rows: dict[str, list[Cell]] = {
         f"adaptive to {policy}": [gain, *np.divide(rates[Policy.ADAPTIVE], rates[policy]).tolist()]
         for policy, gain in _PAPER_GAINS.items()
@@ -77,9 +77,9 @@ def figure_8(lab: Laboratory) -> Figure:
 
 def _load(lab: Laboratory, regime: Regime, shape: Shape) -> Floats:
     """Seconds of work of each matcher at saturation."""
-    site = lab.site(regime, shape)
-    found = lab.saturation(site, Policy.ADAPTIVE)
+    setup = lab.setup(regime, shape)
+    found = lab.saturation(setup, Policy.ADAPTIVE)
     if regime is not Regime.INDEX:
         return found.busy
-    deployment, parts = lab.parts(site)
+    deployment, parts = lab.parts(setup)
     return busy_seconds(deployment, parts.service_of_sent(found.rows, found.parts), found.parts)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from fieldfare.experiments.bluedove_workload import ATTRIBUTES
 from fieldfare.experiments.laboratory import REGIMES, Laboratory, Regime, Shape
 from fieldfare.experiments.results import Cell, Figure, Panel, Series
-from fieldfare.experiments.workload import ATTRIBUTES
 
 DEVIATIONS = (250.0, 500.0, 750.0, 1000.0)
 _METHOD = "Service times measured for the parts; saturation found in the queue model."
@@ -19,7 +19,7 @@ def figure_11a(lab: Laboratory) -> Figure:
     """Saturation rate with one to four searchable dimensions."""
     counts = range(1, len(ATTRIBUTES) + 1)
     shapes = [Shape(lab.scale.matchers[-1], ATTRIBUTES[:count]) for count in counts]
-    rates = {regime: [lab.rate(lab.site(regime, shape)) for shape in shapes] for regime in REGIMES}
+    rates = {regime: [lab.rate(lab.setup(regime, shape)) for shape in shapes] for regime in REGIMES}
     rows: dict[str, list[Cell]] = {
         "4 dimensions to 1": [5.5, *(column[-1] / column[0] for column in rates.values())],
         **_rates(rates, [f"{count} dimensions, events/s" for count in counts], {}),
@@ -35,7 +35,7 @@ def figure_11b(lab: Laboratory) -> Figure:
     """Saturation rate with flatter and flatter subscriptions."""
     shape = Shape(lab.scale.matchers[-1])
     specs = [replace(lab.scale.spec, deviation=deviation) for deviation in DEVIATIONS]
-    rates = {regime: [lab.rate(lab.site(regime, shape, spec)) for spec in specs] for regime in REGIMES}
+    rates = {regime: [lab.rate(lab.setup(regime, shape, spec)) for spec in specs] for regime in REGIMES}
     rows: dict[str, list[Cell]] = {
         "drop from 250 to 1000": ["40%", *(_drop(column) for column in rates.values())],
         **_rates(rates, [f"deviation {deviation:g}, events/s" for deviation in DEVIATIONS], {0: 114_000.0}),
@@ -53,8 +53,8 @@ def figure_11c(lab: Laboratory) -> Figure:
     shape = Shape(lab.scale.matchers[-1])
     counts = range(len(ATTRIBUTES) + 1)
     specs = [replace(lab.scale.spec, skewed_attributes=count) for count in counts]
-    rates = {regime: [lab.rate(lab.site(regime, shape, spec)) for spec in specs] for regime in REGIMES}
-    baseline = [lab.rate(lab.site(regime, Shape.peer_to_peer(shape.matchers))) for regime in REGIMES]
+    rates = {regime: [lab.rate(lab.setup(regime, shape, spec)) for spec in specs] for regime in REGIMES}
+    baseline = [lab.rate(lab.setup(regime, Shape.peer_to_peer(shape.matchers))) for regime in REGIMES]
     rows: dict[str, list[Cell]] = {
         "drop from 0 to 4 dimensions": ["over 50%", *(_drop(column) for column in rates.values())],
         **_rates(rates, [f"{count} skewed, events/s" for count in counts], {0: 114_000.0, 4: 50_000.0}),

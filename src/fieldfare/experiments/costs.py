@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 import numba
 import numpy as np
 
+from fieldfare.experiments.bluedove_workload import BluedoveWorkload, Floats, Places
 from fieldfare.experiments.deployment import Deployment
-from fieldfare.experiments.workload import Floats, Places, Workload
 from fieldfare.matching.index import Index
 
 BATCH_EVENTS = 2_048  # what a matcher gets of one micro-batch
@@ -22,7 +22,7 @@ REPEATS = 6
 SCANNED_EVENTS = 128
 
 
-def index_seconds(index: Index, workload: Workload, rows: Places) -> float:
+def index_seconds(index: Index, workload: BluedoveWorkload, rows: Places) -> float:
     """CPU seconds per event of an index on some events, batch after batch, so that a large index stays out of caches.
 
     The least of them counts: others on the machine can only add to it.
@@ -34,7 +34,7 @@ def index_seconds(index: Index, workload: Workload, rows: Places) -> float:
     return min(_cpu_seconds(index.match_table, batch) for batch in batches) / BATCH_EVENTS
 
 
-def scan_seconds_per_subscription(workload: Workload) -> float:
+def scan_seconds_per_subscription(workload: BluedoveWorkload) -> float:
     """CPU seconds to compare one event with one subscription, where every one is compared."""
     low, high = np.ascontiguousarray(workload.low.T), np.ascontiguousarray(workload.high.T)
     values = np.ascontiguousarray(workload.values.T[:SCANNED_EVENTS])
@@ -48,9 +48,9 @@ def service_by_scan(deployment: Deployment, seconds_per_subscription: float) -> 
 
 
 class IndexedParts:
-    """An index for each part of a deployment or, where there are more than `most`, for so many of all sizes."""
+    """An index for each part of a deployment or, where there are more than `most`, for `most` parts of all sizes."""
 
-    def __init__(self, workload: Workload, deployment: Deployment, most: int) -> None:
+    def __init__(self, workload: BluedoveWorkload, deployment: Deployment, most: int) -> None:
         self._workload, self._deployment = workload, deployment
         order = np.argsort(deployment.searched, kind="stable")
         measured = order[np.unique(np.linspace(0, len(order) - 1, min(most, len(order))).astype(np.int64))]

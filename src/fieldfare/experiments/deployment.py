@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from fieldfare.experiments.workload import Floats, Places, Workload
+from fieldfare.experiments.bluedove_workload import BluedoveWorkload, Floats, Places
 from fieldfare.partitioning.layout import Candidates, Layout
 from fieldfare.partitioning.placement import Placement
 
@@ -48,6 +48,6 @@ class Deployment:
         return np.flatnonzero(self.candidates.first[:, dimension] == part)
 
 
-def deploy(workload: Workload, layout: Layout) -> Deployment:
+def deploy(workload: BluedoveWorkload, layout: Layout) -> Deployment:
     """Place a workload's subscriptions, and find out where its events may go."""
     return Deployment(layout, layout.place(workload.table), layout.candidates(workload.batch))

@@ -13,10 +13,10 @@ from functools import cache, lru_cache
 
 import numpy as np
 
+from fieldfare.experiments.bluedove_workload import ATTRIBUTES, NARROW_WIDTH, BluedoveWorkload, Spec, generate
 from fieldfare.experiments.costs import IndexedParts, index_seconds, scan_seconds_per_subscription, service_by_scan
 from fieldfare.experiments.deployment import Deployment, deploy
 from fieldfare.experiments.queues import Cluster, Saturation, saturation
-from fieldfare.experiments.workload import ATTRIBUTES, NARROW_WIDTH, Spec, Workload, generate
 from fieldfare.forwarding import Policy
 from fieldfare.partitioning.cuts import Cutting
 from fieldfare.partitioning.layout import Layout
@@ -57,7 +57,7 @@ QUICK = Scale(Spec(subscriptions=2_000, events=8_192), (2, 4), 4, 4, (1_000, 4_0
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """mPartition for so many matchers along some attributes; along a single one it is the peer-to-peer baseline."""
+    """mPartition along some attributes; along a single one it is the peer-to-peer baseline."""
 
     matchers: int
     attributes: tuple[str, ...] = ATTRIBUTES
@@ -67,7 +67,7 @@ class Shape:
         """Along an attribute whose hot spot is one of the milder ones."""
         return Shape(matchers, ATTRIBUTES[1:2])
 
-    def layout(self, workload: Workload) -> Layout:
+    def layout(self, workload: BluedoveWorkload) -> Layout:
         """With the paper's segments: as wide as each other, so that hot spots stay hot."""
         table, cutting = workload.table, Cutting("equal")
         if len(self.attributes) == 1:
@@ -76,8 +76,8 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """Matchers of a shape, with a workload and a way to match."""
+class Setup:
+    """What is measured: a shape of matchers, the workload they get, and how they match it."""
 
     regime: Regime
     spec: Spec
@@ -96,50 +96,50 @@ class Laboratory:
         self._whole_seconds = cache(self._measure_whole)
         self._scan_seconds = cache(self._measure_scan)
 
-    def site(self, regime: Regime, shape: Shape, spec: Spec | None = None) -> Site:
+    def setup(self, regime: Regime, shape: Shape, spec: Spec | None = None) -> Setup:
         """Matchers of a shape with the usual workload, or another."""
-        return Site(regime, self.scale.spec if spec is None else spec, shape)
+        return Setup(regime, self.scale.spec if spec is None else spec, shape)
 
-    def workload(self, site: Site) -> Workload:
+    def workload(self, setup: Setup) -> BluedoveWorkload:
         """The subscriptions and events."""
-        narrow = site.regime is Regime.NARROW_SCAN
-        return self._generate(replace(site.spec, width=NARROW_WIDTH) if narrow else site.spec)
+        narrow = setup.regime is Regime.NARROW_SCAN
+        return self._generate(replace(setup.spec, width=NARROW_WIDTH) if narrow else setup.spec)
 
-    def rate(self, site: Site, policy: Policy = Policy.ADAPTIVE) -> float:
+    def rate(self, setup: Setup, policy: Policy = Policy.ADAPTIVE) -> float:
         """Events per second at saturation."""
-        return self.saturation(site, policy).rate
+        return self.saturation(setup, policy).rate
 
-    def replicated_rate(self, site: Site) -> float:
+    def replicated_rate(self, setup: Setup) -> float:
         """Events per second where every matcher holds everything and gets its share of the events."""
-        if site.regime is Regime.INDEX:
-            return site.shape.matchers / self._whole_seconds(site.spec)
-        return site.shape.matchers / (site.spec.subscriptions * self._scan_seconds(site.regime))
+        if setup.regime is Regime.INDEX:
+            return setup.shape.matchers / self._whole_seconds(setup.spec)
+        return setup.shape.matchers / (setup.spec.subscriptions * self._scan_seconds(setup.regime))
 
-    def _saturation(self, site: Site, policy: Policy) -> Saturation:
-        count = f"{site.spec.subscriptions:,} subscriptions, {site.shape.matchers} matchers"
-        self.progress(f"{site.regime}, {policy}: {count}")
-        if site.regime is Regime.INDEX:
-            return self._calibrated(*self.parts(site), policy)
-        workload = self.workload(site)
-        deployment = deploy(workload, site.shape.layout(workload))
-        return saturation(self._scanning(site.regime, deployment), policy, self.scale.reports)
+    def _saturation(self, setup: Setup, policy: Policy) -> Saturation:
+        count = f"{setup.spec.subscriptions:,} subscriptions, {setup.shape.matchers} matchers"
+        self.progress(f"{setup.regime}, {policy}: {count}")
+        if setup.regime is Regime.INDEX:
+            return self._calibrated(*self.parts(setup), policy)
+        workload = self.workload(setup)
+        deployment = deploy(workload, setup.shape.layout(workload))
+        return saturation(self._scanning(setup.regime, deployment), policy, self.scale.reports)
 
-    def reshaped(self, site: Site, layout: Layout) -> Cluster:
+    def reshaped(self, setup: Setup, layout: Layout) -> Cluster:
         """The matchers at work after a change of the layout."""
-        deployment = deploy(self.workload(site), layout)
-        if site.regime is not Regime.INDEX:
-            return self._scanning(site.regime, deployment)
-        self.progress(f"{site.regime}: {len(layout.matchers)} matchers, layout {layout.version}")
-        parts = IndexedParts(self.workload(site), deployment, self.scale.parts_measured)
+        deployment = deploy(self.workload(setup), layout)
+        if setup.regime is not Regime.INDEX:
+            return self._scanning(setup.regime, deployment)
+        self.progress(f"{setup.regime}: {len(layout.matchers)} matchers, layout {layout.version}")
+        parts = IndexedParts(self.workload(setup), deployment, self.scale.parts_measured)
         return self._calibrated(deployment, parts, Policy.ADAPTIVE).cluster
 
     def _scanning(self, regime: Regime, deployment: Deployment) -> Cluster:
         return Cluster(deployment, service_by_scan(deployment, self._scan_seconds(regime)))
 
-    def _indexed_parts(self, site: Site) -> tuple[Deployment, IndexedParts]:
-        workload = self.workload(site)
-        deployment = deploy(workload, site.shape.layout(workload))
-        usual = site.spec == self.scale.spec
+    def _indexed_parts(self, setup: Setup) -> tuple[Deployment, IndexedParts]:
+        workload = self.workload(setup)
+        deployment = deploy(workload, setup.shape.layout(workload))
+        usual = setup.spec == self.scale.spec
         most = self.scale.parts_measured if usual else self.scale.parts_sampled
         return deployment, IndexedParts(workload, deployment, most)
 
@@ -149,7 +149,7 @@ class Laboratory:
         return index_seconds(workload.index(np.arange(spec.subscriptions)), workload, np.arange(spec.events))
 
     def _measure_scan(self, regime: Regime) -> float:
-        return scan_seconds_per_subscription(self.workload(self.site(regime, Shape(1))))
+        return scan_seconds_per_subscription(self.workload(self.setup(regime, Shape(1))))
 
     def _calibrated(self, deployment: Deployment, parts: IndexedParts, policy: Policy) -> Saturation:
         """Saturation with the service times of the events that the policy sends to each part, as matchers report."""

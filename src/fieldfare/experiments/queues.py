@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
+from fieldfare.experiments.bluedove_workload import Floats, Places
 from fieldfare.experiments.deployment import Deployment
-from fieldfare.experiments.workload import Floats, Places
 from fieldfare.forwarding import Dispatcher, Load, Policy, busiest, forward
 from fieldfare.partitioning.layout import Candidates, Layout
 
@@ -38,24 +38,24 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class ArrivedEvents:
     """Some events, by their place in the workload, and the seconds at which they came."""
 
     rows: Places
     arrivals: Floats
 
 
-NONE = Events(np.empty(0, np.int64), np.empty(0))
+NONE = ArrivedEvents(np.empty(0, np.int64), np.empty(0))
 
 
 @dataclass(frozen=True, slots=True)
 class Second:
     """What was matched of what came between two reports, event by event, and what then still waits."""
 
-    events: Events
+    events: ArrivedEvents
     parts: Places  # where they were sent
     responses: Floats  # seconds from an event's arrival to its match
-    stranded: Events  # sent to a matcher that is dead
+    stranded: ArrivedEvents  # sent to a matcher that is dead
     backlog: float  # seconds of work that wait at the matcher that has most of it
 
 
@@ -70,7 +70,7 @@ class Queues:
         self._reported: tuple[int, Load] | None = None  # by which version of the layout, and what
         self._waiting = np.empty(0, np.int64), np.empty(0)  # parts and ends of what is not yet matched
 
-    def second(self, cluster: Cluster, rate: float, *, again: Events = NONE, dead: int | None = None) -> Second:
+    def second(self, cluster: Cluster, rate: float, *, again: ArrivedEvents = NONE, dead: int | None = None) -> Second:
         """Let a second pass in which `rate` events arrive, evenly, after some that are sent once more.
 
         Nobody has noticed yet that a matcher is dead: what is sent to it is stranded, and nothing is reported.
@@ -82,8 +82,8 @@ class Queues:
         rows = np.concatenate([again.rows, fresh])
         parts = self._forwarded(deployment, rows, clock)
         alive = deployment.matcher_of[parts] != (-1 if dead is None else dead)
-        stranded = Events(rows[~alive], arrivals[~alive])
-        events, parts = Events(rows[alive], arrivals[alive]), parts[alive]
+        stranded = ArrivedEvents(rows[~alive], arrivals[~alive])
+        events, parts = ArrivedEvents(rows[alive], arrivals[alive]), parts[alive]
         seconds = cluster.service[parts] * weight
         ends = _serve(self.now + clock[alive], deployment.matcher_of[parts], seconds, self._free_at)
         self.now += 1.0

@@ -1,4 +1,4 @@
-"""BlueDove section IV-C: how many events, and how many subscriptions, so many matchers sustain (figure 6).
+"""BlueDove section IV-C: how many events and subscriptions a number of matchers can sustain (figure 6).
 
 And what the paper could not ask: from which size on partitioning pays at all, with an index in place of a scan.
 """
@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fieldfare.experiments.laboratory import REGIMES, Laboratory, Regime, Shape, Site
+from fieldfare.experiments.laboratory import REGIMES, Laboratory, Regime, Setup, Shape
 from fieldfare.experiments.results import Cell, Figure, Panel, Series
 
 PAPER_RATE = 100_000.0  # messages per second at which the paper adds subscriptions
@@ -22,11 +22,11 @@ PAPER_GAINS = {5: {SINGLE: 3.5, WHOLE: 14.0}, 20: {SINGLE: 4.2, WHOLE: 67.0}}
 PAPER_RATES = {MULTI: 114_000.0, SINGLE: 27_000.0, WHOLE: 1_700.0}  # at 20; two of them by the gains
 
 
-def _rates(lab: Laboratory) -> Mapping[str, Callable[[Site], float]]:
-    """The saturation rate of each layout, for as many matchers as a site has."""
+def _rates(lab: Laboratory) -> Mapping[str, Callable[[Setup], float]]:
+    """The saturation rate of each layout, for as many matchers as a setup has."""
     return {
         MULTI: lab.rate,
-        SINGLE: lambda site: lab.rate(replace(site, shape=Shape.peer_to_peer(site.shape.matchers))),
+        SINGLE: lambda setup: lab.rate(replace(setup, shape=Shape.peer_to_peer(setup.shape.matchers))),
         WHOLE: lab.replicated_rate,
     }
 
@@ -35,7 +35,7 @@ def figure_6a(lab: Laboratory) -> Figure:
     """Saturation rate against the number of matchers."""
     sizes = lab.scale.matchers
     found = {
-        (name, size): [rate(lab.site(regime, Shape(size))) for regime in REGIMES]
+        (name, size): [rate(lab.setup(regime, Shape(size))) for regime in REGIMES]
         for name, rate in _rates(lab).items()
         for size in sizes
     }
@@ -78,8 +78,8 @@ def figure_6b(lab: Laboratory) -> Figure:
     curves: dict[str, list[float]] = {}
     for name, rate in _rates(lab).items():
         # A scan's time is proportional to what it searches; an index is measured at several sizes.
-        scans = [rate(lab.site(regime, shape)) / PAPER_RATE for regime in REGIMES if regime is not Regime.INDEX]
-        curves[name] = [rate(lab.site(Regime.INDEX, shape, replace(spec, subscriptions=size))) for size in sizes]
+        scans = [rate(lab.setup(regime, shape)) / PAPER_RATE for regime in REGIMES if regime is not Regime.INDEX]
+        curves[name] = [rate(lab.setup(Regime.INDEX, shape, replace(spec, subscriptions=size))) for size in sizes]
         held[name] = [*(spec.subscriptions * share for share in scans), _held(sizes, curves[name])]
     rows: dict[str, list[Cell]] = {f"{name}, subscriptions held": [None, *column] for name, column in held.items()}
     for name, paper in ((SINGLE, 4.0), (WHOLE, 30.0)):
@@ -121,7 +121,7 @@ def figure_size(lab: Laboratory) -> Figure:
     for size in sizes:
         spec = replace(lab.scale.spec, subscriptions=size, width=lab.scale.large_width)
         for name, column in seconds.items():
-            column.append(shape.matchers / _rates(lab)[name](lab.site(Regime.INDEX, shape, spec)))
+            column.append(shape.matchers / _rates(lab)[name](lab.setup(Regime.INDEX, shape, spec)))
         whole, parted = seconds[WHOLE][-1], seconds[MULTI][-1]
         gains = whole / parted, whole / (parted + DISPATCH_SECONDS)
         rows[f"{size:,} subscriptions"] = [whole * 1e6, parted * 1e6, *gains]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fieldfare.experiments.laboratory import Laboratory, Regime, Shape
-from fieldfare.experiments.queues import EVENTS_PER_REPORT, NONE, Events, Queues, Second, run
+from fieldfare.experiments.queues import EVENTS_PER_REPORT, NONE, ArrivedEvents, Queues, Second, run
 from fieldfare.experiments.results import Cell, Figure, Panel, Series, shown
 from fieldfare.forwarding import Policy
 from fieldfare.partitioning.elastic import merge, split
@@ -33,7 +33,7 @@ def figure_5(lab: Laboratory) -> Figure:
     rows: dict[str, list[Cell]] = {}
     panels = []
     for regime in REGIMES:
-        found = lab.saturation(lab.site(regime, shape), Policy.ADAPTIVE)
+        found = lab.saturation(lab.setup(regime, shape), Policy.ADAPTIVE)
         cluster, limit, series = found.cluster, found.rate, []
         for name, share in shares.items():
             responses = _responses(run(cluster, Policy.ADAPTIVE, limit * share, seconds))
@@ -95,9 +95,9 @@ def figure_9(lab: Laboratory) -> Figure:
 
 def _grow(lab: Laboratory, regime: Regime) -> Elastic:
     lab.progress(f"{regime}: a rising load")
-    site = lab.site(regime, Shape(lab.scale.matchers[0]))
-    found = lab.saturation(site, Policy.ADAPTIVE)
-    cluster, rate, table = found.cluster, 0.8 * found.rate, lab.workload(site).table
+    setup = lab.setup(regime, Shape(lab.scale.matchers[0]))
+    found = lab.saturation(setup, Policy.ADAPTIVE)
+    cluster, rate, table = found.cluster, 0.8 * found.rate, lab.workload(setup).table
     queues = Queues(Policy.ADAPTIVE)
     responses: list[float] = []
     joined: list[int] = []
@@ -107,7 +107,7 @@ def _grow(lab: Laboratory, regime: Regime) -> Elastic:
         responses.append(float(passed.responses.mean()))
         if passed.backlog > 1.0 and (not joined or second - joined[-1] >= 3):
             layout = cluster.deployment.layout
-            cluster = lab.reshaped(site, split(layout, queues.busiest(layout), table)[0])
+            cluster = lab.reshaped(setup, split(layout, queues.busiest(layout), table)[0])
             joined.append(second)
     relief = [_seconds_to_relief(responses, second) for second in joined]
     return Elastic(responses, joined, relief, len(cluster.deployment.layout.matchers))
@@ -178,9 +178,9 @@ def figure_10(lab: Laboratory) -> Figure:
 
 def _fail(lab: Laboratory, regime: Regime) -> Failures:
     lab.progress(f"{regime}: failures")
-    site = lab.site(regime, Shape(lab.scale.matchers[-1]))
-    found = lab.saturation(site, Policy.ADAPTIVE)
-    cluster, rate, table = found.cluster, 0.7 * found.rate, lab.workload(site).table
+    setup = lab.setup(regime, Shape(lab.scale.matchers[-1]))
+    found = lab.saturation(setup, Policy.ADAPTIVE)
+    cluster, rate, table = found.cluster, 0.7 * found.rate, lab.workload(setup).table
     seconds, outage = lab.scale.timeline_seconds, round(DETECTION_SECONDS)
     died = list(range(seconds // 6, seconds - outage - 5, seconds // 2))
     queues, waiting, dead = Queues(Policy.ADAPTIVE), NONE, None
@@ -190,7 +190,7 @@ def _fail(lab: Laboratory, regime: Regime) -> Failures:
         if second in died:
             dead = queues.busiest(layout)
         elif dead is not None and second - outage in died:
-            cluster = lab.reshaped(site, merge(layout, dead, table)[0])
+            cluster = lab.reshaped(setup, merge(layout, dead, table)[0])
             again, waiting, dead = waiting, NONE, None
         passed.append(queues.second(cluster, rate, again=again, dead=dead))
         waiting = _joined(waiting, passed[-1].stranded)
@@ -204,8 +204,8 @@ def _seconds_to_recovery(responses: Sequence[float], died: int, known: int) -> i
     return int(calm[0]) if len(calm) else len(responses) - known
 
 
-def _joined(first: Events, second: Events) -> Events:
-    return Events(np.concatenate([first.rows, second.rows]), np.concatenate([first.arrivals, second.arrivals]))
+def _joined(first: ArrivedEvents, second: ArrivedEvents) -> ArrivedEvents:
+    return ArrivedEvents(np.concatenate([first.rows, second.rows]), np.concatenate([first.arrivals, second.arrivals]))
 
 
 def _responses(seconds: Sequence[Second]) -> list[float]:

@@ -13,10 +13,10 @@ from typing import BinaryIO
 from fieldfare.bisection import Bisection
 from fieldfare.errors import EventError, InputError
 from fieldfare.files.atomic import AtomicFile
-from fieldfare.files.events import EventBatch, EventSource
+from fieldfare.files.event_source import EventBatch, EventSource
 from fieldfare.files.formats import Format, format_of
 from fieldfare.files.quarantine import Quarantine
-from fieldfare.files.results import Matches, plain, result_writer
+from fieldfare.files.results import EventMatches, plain, result_writer
 from fieldfare.files.subscriptions import read_index
 from fieldfare.matching.index import Index
 
@@ -78,14 +78,14 @@ def match_files(options: MatchOptions, progress: Progress) -> MatchSummary:
         return MatchSummary(len(index), events, matched_events, pairs, quarantine.rows, seconds)
 
 
-def match_batch(index: Index, batch: EventBatch, quarantine: Quarantine) -> list[Matches]:
+def match_batch(index: Index, batch: EventBatch, quarantine: Quarantine) -> list[EventMatches]:
     """Match a batch; events in it that cannot be matched go to quarantine."""
     found = []
     parts = Bisection(len(batch))
     for part in parts:
         piece = batch.slice(part.start, part.stop)
         try:
-            found.append(Matches(piece.keys(), piece.match(index)))
+            found.append(EventMatches(piece.keys(), piece.match(index)))
         except EventError as error:
             if not parts.halve(part):
                 quarantine.add(piece.bad_row(str(error)))

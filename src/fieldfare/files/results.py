@@ -20,7 +20,7 @@ from fieldfare.files.formats import Format
 
 
 @dataclass(frozen=True, slots=True)
-class Matches:
+class EventMatches:
     """Events' keys, and for each the ids of its subscriptions."""
 
     keys: list[str | int]
@@ -34,11 +34,11 @@ class Matches:
         """How many (event, subscription) there are."""
         return len(self.subscription_ids.flatten())
 
-    def matched(self) -> Matches:
+    def matched(self) -> EventMatches:
         """Without the events that satisfy no subscription."""
         mask = pc.greater(pc.list_value_length(self.subscription_ids), 0)
         keys = [key for key, is_matched in zip(self.keys, mask.to_pylist(), strict=True) if is_matched]
-        return Matches(keys, self.subscription_ids.filter(mask))
+        return EventMatches(keys, self.subscription_ids.filter(mask))
 
     def __iter__(self) -> Iterator[tuple[str | int, list[Any]]]:
         # Converting all values at once and slicing is many times faster than Arrow's own conversion of lists.
@@ -57,7 +57,7 @@ def plain(lists: pa.ListArray) -> pa.ListArray:
 class ResultWriter(Protocol):
     """Writes results in one format."""
 
-    def write(self, matches: Matches) -> None:
+    def write(self, matches: EventMatches) -> None:
         """Append results."""
         ...
 
@@ -78,7 +78,7 @@ class _JsonLinesWriter:
         self._stream = stream
         self._encoder = msgspec.json.Encoder()
 
-    def write(self, matches: Matches) -> None:
+    def write(self, matches: EventMatches) -> None:
         self._stream.write(
             self._encoder.encode_lines([{"event": key, "subscription_ids": ids} for key, ids in matches])
         )
@@ -92,7 +92,7 @@ class _CsvWriter:
         self._stream = stream
         self._stream.write(b"event,subscription_id\n")
 
-    def write(self, matches: Matches) -> None:
+    def write(self, matches: EventMatches) -> None:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         for key, ids in matches:
@@ -109,7 +109,7 @@ class _ParquetWriter:
         self._schema = pa.schema(fields)
         self._writer = pq.ParquetWriter(stream, self._schema)
 
-    def write(self, matches: Matches) -> None:
+    def write(self, matches: EventMatches) -> None:
         is_text = self._schema.field("event").type == pa.string()
         keys = pa.array(map(str, matches.keys) if is_text else matches.keys, self._schema.field("event").type)
         ids = matches.subscription_ids.cast(self._schema.field("subscription_ids").type)

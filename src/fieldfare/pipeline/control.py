@@ -28,7 +28,7 @@ _BUSY_SHARE = 0.25  # of a late batch, that a matcher must have worked for anoth
 _INDEX_BYTES_MIN = 16 << 20  # a smaller index stays in the processor's caches, where partitions save nothing
 _TRIAL_BATCHES = 3
 _TRIAL_EVENTS_MIN = 2_000  # a smaller batch says more about Spark than about matching
-_GROWTH = 2.0  # the layouts are compared again when the subscriptions have grown so many times
+_GROWTH = 2.0  # the layouts are compared again when the number of subscriptions has grown by this factor
 
 
 @dataclass(frozen=True, slots=True)

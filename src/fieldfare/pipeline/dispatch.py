@@ -19,8 +19,8 @@ from fieldfare.forwarding import Dispatcher, Load, Policy, Visits, forward
 from fieldfare.matching.arrow import batch_of_table
 from fieldfare.matching.batch import Batch
 from fieldfare.partitioning.layout import Candidates, Layout
-from fieldfare.pipeline.columns import EVENT, MATCHER, PART, matchable
 from fieldfare.pipeline.packets import packed
+from fieldfare.pipeline.system_columns import EVENT, MATCHER, PART, matchable
 from fieldfare.store.parts import Version
 
 _EVENT_BITS = 40  # an event's number is its task's number, then its own

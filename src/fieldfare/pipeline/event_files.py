@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 from fieldfare.errors import InputError
 from fieldfare.files.formats import Format
 from fieldfare.files.lines import RowError, json_lines
-from fieldfare.pipeline.columns import APPENDED_AT, FAULT
-from fieldfare.pipeline.json_events import Fault, JsonEvents
+from fieldfare.pipeline.json_events import FaultValue, JsonEvents
 from fieldfare.pipeline.ledger import Slice
+from fieldfare.pipeline.system_columns import APPENDED_AT, FAULT
 
 _BATCH_ROWS = 65_536
 _INFERRED_LINES = 1_000  # of each file
@@ -123,7 +123,9 @@ class EventReader:
     def _events(self) -> pa.Schema:
         return pa.schema([field for field in self.schema if field.name not in {APPENDED_AT, FAULT}])
 
-    def _batch(self, columns: Sequence[pa.Array], part: Slice, faults: Sequence[Fault | None] = ()) -> pa.RecordBatch:
+    def _batch(
+        self, columns: Sequence[pa.Array], part: Slice, faults: Sequence[FaultValue | None] = ()
+    ) -> pa.RecordBatch:
         rows = len(columns[0])
         appended_at = pa.scalar(part.appended_at, pa.int64()).cast(self.schema.field(APPENDED_AT).type)
         kind = self.schema.field(FAULT).type

@@ -29,7 +29,7 @@ _BLOCK_BYTES = 4 * LINE_BYTES_MAX
 _FLOAT_MAX = 3.4028234663852886e38  # of 32 bits; beyond it, Arrow would make infinity of a number
 _DECIMAL_PLACES_MAX = 38
 
-Fault: TypeAlias = dict[str, str | None]
+FaultValue: TypeAlias = dict[str, str | None]
 
 
 class _Block(NamedTuple):
@@ -53,7 +53,7 @@ class JsonEvents:
         """The reader for a schema, kept for the next files."""
         return JsonEvents(schema)
 
-    def read(self, stream: BinaryIO, part: Slice) -> Iterator[tuple[list[pa.Array], list[Fault | None]]]:
+    def read(self, stream: BinaryIO, part: Slice) -> Iterator[tuple[list[pa.Array], list[FaultValue | None]]]:
         """The columns of some lines, and beside them the fault of each line, or None. Empty lines are passed over."""
         for block in _blocks(stream, part):
             rows, reasons = self._rows(block)
@@ -117,7 +117,7 @@ def _check_decimals(value: Any) -> None:
             _check_decimals(inner)
 
 
-def _faults(part: Slice, block: _Block, reasons: Sequence[str | None]) -> list[Fault | None]:
+def _faults(part: Slice, block: _Block, reasons: Sequence[str | None]) -> list[FaultValue | None]:
     return [
         None if reason is None else {"place": f"{part.name}:{number}", "reason": reason, "raw": excerpt(line)}
         for number, line, reason in zip(*block, reasons, strict=True)

@@ -150,7 +150,7 @@ class Ledger(FileList):
 
 
 def divided(slices: Iterable[Slice], tasks: int) -> list[list[Slice]]:
-    """Slices for so many tasks, with equal numbers of events."""
+    """The slices divided among `tasks` groups with equal numbers of events."""
     waiting = list(slices)
     total = sum(part.rows for part in waiting)
     groups: list[list[Slice]] = [[] for _ in range(tasks)]

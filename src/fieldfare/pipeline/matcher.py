@@ -18,7 +18,10 @@ from pyspark import TaskContext
 from fieldfare.bisection import Bisection
 from fieldfare.errors import EventError
 from fieldfare.matching.index import Index
-from fieldfare.pipeline.columns import (
+from fieldfare.pipeline.dispatch import Reader
+from fieldfare.pipeline.output import EventWriter, WriteOptions, WrittenFile
+from fieldfare.pipeline.reports import BadEvent, PartReport, TaskReport
+from fieldfare.pipeline.system_columns import (
     FAULT,
     MATCHER,
     PART,
@@ -27,23 +30,20 @@ from fieldfare.pipeline.columns import (
     sound_rows,
     without_system,
 )
-from fieldfare.pipeline.dispatch import Reader
-from fieldfare.pipeline.output import EventWriter, WriteOptions, WrittenFile
-from fieldfare.pipeline.reports import Fault, PartReport, TaskReport
 from fieldfare.store.outputs import SUBSCRIPTION_IDS
 from fieldfare.store.parts import Version
 
-_ROWS_TOGETHER = 8_192  # small batches are gathered to about so many events; larger ones would leave the caches
-_ROWS_TOGETHER_IN_PARTS = 32_768  # and more where each part gets only some of them
+_ROWS_TOGETHER = 8_192  # small batches are joined up to about this; larger ones would not fit the caches
+_ROWS_TOGETHER_IN_PARTS = 32_768  # more, where each part gets only some of the events
 _RAW_CHARACTERS_MAX = 2_000
 
 
 @dataclass(slots=True)
-class Tally:
+class TaskTally:
     """What a task has done so far."""
 
     parts: list[PartReport] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[BadEvent] = field(default_factory=list)
     arrivals: Counter[int] = field(default_factory=Counter)
 
     def report(self, events: int = 0, files: Sequence[WrittenFile] = ()) -> TaskReport:
@@ -63,19 +63,19 @@ Matched = tuple[pa.RecordBatch, pa.ListArray]
 class Producer(Protocol):
     """Something that turns the rows of a task into events with their ids, and keeps a tally."""
 
-    def __call__(self, rows: Iterator[pa.RecordBatch], tally: Tally) -> Iterator[Matched]:
+    def __call__(self, rows: Iterator[pa.RecordBatch], tally: TaskTally) -> Iterator[Matched]:
         """Events of the task's rows, with their ids."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class MatchEvents:
     """Match events against the parts they were sent to; without dispatch there is one part, which holds all."""
 
     version: Version
     reader: Reader | None = None  # makes events of the rows that Spark has, unless those are events
 
-    def __call__(self, rows: Iterator[pa.RecordBatch], tally: Tally) -> Iterator[Matched]:
+    def __call__(self, rows: Iterator[pa.RecordBatch], tally: TaskTally) -> Iterator[Matched]:
         """Events of the task's rows, with their ids."""
         batches = rows if self.reader is None else self.reader(rows)
         for gathered in _gathered(batches):
@@ -92,7 +92,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ReturnRows:
     """Return the events, each with the ids of the subscriptions it satisfies."""
 
     producer: Producer
@@ -100,12 +100,12 @@ class Rows:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The events with one more column."""
-        for events, ids in self.producer(batches, Tally()):
+        for events, ids in self.producer(batches, TaskTally()):
             yield without_system(events).append_column(SUBSCRIPTION_IDS, ids.cast(pa.list_(self.id_type)))
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteFiles:
     """Write the events, each with the ids of the subscriptions it satisfies, and return a report."""
 
     producer: Producer
@@ -114,7 +114,7 @@ class Written:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One row: the report."""
-        tally = Tally()
+        tally = TaskTally()
         count = 0
         with EventWriter(self.stage, self.options) as writer:
             for events, ids in self.producer(batches, tally):
@@ -155,7 +155,7 @@ def _by_part(events: pa.RecordBatch) -> Iterator[tuple[int, int, pa.RecordBatch]
         yield part, int(matchers[rows[0]]), events.take(pa.array(rows))
 
 
-def _matched(index: Index, events: pa.RecordBatch, tally: Tally) -> Matched:
+def _matched(index: Index, events: pa.RecordBatch, tally: TaskTally) -> Matched:
     """The events that can be matched, with their ids; the others are tallied as faults."""
     sound, ids = [], []
     parts = Bisection(events.num_rows)
@@ -167,19 +167,19 @@ def _matched(index: Index, events: pa.RecordBatch, tally: Tally) -> Matched:
         except EventError as error:
             if not parts.halve(part):
                 raw = str(without_system(piece).to_pylist()[0])[:_RAW_CHARACTERS_MAX]
-                tally.faults.append(Fault("", str(error), raw))
+                tally.faults.append(BadEvent("", str(error), raw))
     if not sound:
         return events.slice(0, 0), index.match_table(events.slice(0, 0))
     return _joined(sound), ids[0] if len(ids) == 1 else pa.concat_arrays(ids)
 
 
-def _faults(events: pa.RecordBatch) -> Iterator[Fault]:
+def _faults(events: pa.RecordBatch) -> Iterator[BadEvent]:
     for fault in events.column(FAULT).to_pylist():
-        yield Fault(fault["place"] or "", fault["reason"] or "", fault["raw"] or "")
+        yield BadEvent(fault["place"] or "", fault["reason"] or "", fault["raw"] or "")
 
 
 def _summed(parts: Sequence[PartReport]) -> list[PartReport]:
-    """One report for each part, whatever the number of times it was visited."""
+    """One report for each part, the sum of all visits to it."""
     sums: dict[tuple[int, int], tuple[int, int, float]] = {}
     for part in parts:
         events, matches, seconds = sums.get((part.part, part.matcher), (0, 0, 0.0))

@@ -42,7 +42,7 @@ class _Latency(Collector):
         yield HistogramMetricFamily("fieldfare_latency_seconds", text, buckets=buckets, sum_value=self._sum_seconds)
 
 
-class Metrics(Watcher):
+class PipelineMetrics(Watcher):
     """Counts what batches do. A context manager: the port is open inside. Port 0 takes a free one."""
 
     def __init__(self, port: int, address: str = "127.0.0.1") -> None:

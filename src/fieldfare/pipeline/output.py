@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from fieldfare.errors import OutputError
-from fieldfare.pipeline.reports import Fault
+from fieldfare.pipeline.reports import BadEvent
 from fieldfare.pipeline.writer import EventWriter, WriteOptions, output_errors
 from fieldfare.store.outputs import (
     COMMIT,
@@ -90,7 +90,7 @@ class OutputFolder:
         self,
         batch_id: int,
         files: Sequence[WrittenFile],
-        quarantine: Sequence[Fault] = (),
+        quarantine: Sequence[BadEvent] = (),
         note: Mapping[str, Any] | None = None,
     ) -> CommittedBatch:
         """Make a batch visible, all at once; one that was committed before stays as it is."""
@@ -141,7 +141,7 @@ class OutputFolder:
         return True
 
     def _assembled(
-        self, batch_id: int, files: Sequence[WrittenFile], quarantine: Sequence[Fault], note: Mapping[str, Any]
+        self, batch_id: int, files: Sequence[WrittenFile], quarantine: Sequence[BadEvent], note: Mapping[str, Any]
     ) -> Path:
         """A new folder that has all that the batch is to have, durably."""
         folder = self._staging / f"{batch_id}-{uuid.uuid4().hex}"

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fieldfare.pipeline.columns import MATCHER
+from fieldfare.pipeline.system_columns import MATCHER
 
 PACKET = "_packet"
 PACKET_SCHEMA = f"{MATCHER} INT, {PACKET} BINARY"

@@ -16,8 +16,8 @@ REPORT_COLUMN = "report"
 REPORT_SCHEMA = f"{REPORT_COLUMN} BINARY"
 
 
-class Fault(msgspec.Struct, frozen=True):
-    """A poison event: where it was, why it cannot be matched, and what it said."""
+class BadEvent(msgspec.Struct, frozen=True):
+    """An event that cannot be matched: its place, the reason, and the beginning of its text."""
 
     place: str
     reason: str
@@ -40,7 +40,7 @@ class TaskReport(msgspec.Struct, frozen=True):
     events: int = 0  # that were written, or left out because nobody wants them
     files: list[WrittenFile] = []
     parts: list[PartReport] = []
-    faults: list[Fault] = []
+    faults: list[BadEvent] = []
     arrivals: dict[int, int] = {}  # events by the millisecond of their arrival
 
     def as_batch(self) -> pa.RecordBatch:
@@ -79,7 +79,7 @@ class BatchReport:
         return np.array(moments, np.int64), np.array([counts[moment] for moment in moments], np.int64)
 
     def events_by_part(self, parts: int) -> npt.NDArray[np.float64]:
-        """How many events visited each of so many parts."""
+        """How many events visited each part, for part numbers below `parts`."""
         numbers = [part.part for part in self.parts]
         return np.bincount(numbers, weights=[part.events for part in self.parts], minlength=parts).astype(np.float64)
 

@@ -1,8 +1,8 @@
 """The long-running pipeline: a stream of events is matched batch by batch against what the subscription store says.
 
 Each micro-batch takes the store's version of that moment, so a subscription that was acknowledged before an event was
-appended sees the event. The output of a batch is committed under its id, or found committed already: exactly once,
-whatever was killed when. What may pass (a store that is away, a full disk) is waited for.
+appended sees the event. The output of a batch is committed under its id, or found committed already: so each batch is
+there exactly once, also after a crash. Troubles that may pass (a store that is away, a full disk) are waited for.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from fieldfare.errors import FieldfareError, PipelineError
 from fieldfare.forwarding import Policy
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.plan import LayoutKind, LayoutPlan
-from fieldfare.pipeline.columns import APPENDED_AT
 from fieldfare.pipeline.control import Control, Elasticity
-from fieldfare.pipeline.faults import Remedy, reason_of, remedy_for
 from fieldfare.pipeline.output import CommittedBatch, OutputFolder, WriteOptions
+from fieldfare.pipeline.remedies import Remedy, reason_of, remedy_for
 from fieldfare.pipeline.reports import BatchReport
 from fieldfare.pipeline.source import FolderSource, stream_folder
-from fieldfare.pipeline.stages import Events, Matching, written
+from fieldfare.pipeline.stages import BatchInput, BatchPlan, written
 from fieldfare.pipeline.summary import BatchSummary, Summary
+from fieldfare.pipeline.system_columns import APPENDED_AT
 from fieldfare.pipeline.watching import Watcher
 from fieldfare.store.base import ALL, Order, Scope
 from fieldfare.store.catalog import Catalog
@@ -161,7 +161,7 @@ class Pipeline:
         return self._failure or error
 
     def overcome(self, failure: Exception, catalog: Catalog) -> None:
-        """Wait until it makes sense to try again what failed; raise an error if it does not, as far as we know."""
+        """Wait until a retry makes sense. Raises the failure if nothing is known to help against it."""
         remedy = remedy_for(failure)
         if remedy is Remedy.NONE or (remedy is Remedy.RETRY and self._failures >= _RETRIES_MAX):
             raise failure if isinstance(failure, FieldfareError) else PipelineError(reason_of(failure)) from failure
@@ -183,7 +183,7 @@ class Pipeline:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{self._options.interval_seconds} seconds").start()
 
-    def _stream(self, events: DataFrame | FolderSource) -> tuple[DataFrame, Callable[[DataFrame], Events]]:
+    def _stream(self, events: DataFrame | FolderSource) -> tuple[DataFrame, Callable[[DataFrame], BatchInput]]:
         """What Spark streams, and what makes events of a batch of that."""
         if isinstance(events, FolderSource):
             stream = stream_folder(self._spark, events)
@@ -192,7 +192,7 @@ class Pipeline:
             raise PipelineError("the pipeline matches a stream; for a batch DataFrame use fieldfare.pipeline.match")
         if self._options.event_time is not None:
             events = events.withColumn(APPENDED_AT, events[self._options.event_time].cast("timestamp"))
-        return events, Events.of
+        return events, BatchInput.of
 
     def _follow(self, query: StreamingQuery) -> None:
         while query.isActive:
@@ -205,7 +205,7 @@ class Pipeline:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """The time of one try at a batch. Why it failed is remembered: what comes out of a query is only a text."""
+        """Surrounds one try at a batch. Keeps the error if it fails: the query itself would pass on only its text."""
         with self._turn:
             self._failure = None
             if self._stopping.is_set():
@@ -225,7 +225,7 @@ class Pipeline:
             self._on_batch(files)
 
     def seen_again(self, files: CommittedBatch) -> None:
-        """A batch was committed, but Spark did not learn of it: whoever gets the batches may not have got it."""
+        """Give `on_batch` a batch again that was committed just before a crash: it may not have got it then."""
         if self._on_batch:
             self._on_batch(files)
 
@@ -245,8 +245,8 @@ class _Batches:
     id_type: LongType | StringType
     write: WriteOptions
 
-    def process(self, read: Callable[[], Events], batch_id: int) -> None:
-        """Match a micro-batch and commit its output, unless that has been done; as often as it takes."""
+    def process(self, read: Callable[[], BatchInput], batch_id: int) -> None:
+        """Match a micro-batch and commit its output, unless it is committed already. Tries again where that helps."""
         while True:
             try:
                 with self.pipeline.turn():
@@ -254,15 +254,15 @@ class _Batches:
             except (PySparkException, FieldfareError, OSError) as error:
                 self.pipeline.overcome(error, self.catalog)
 
-    def _process(self, read: Callable[[], Events], batch_id: int) -> None:
+    def _process(self, read: Callable[[], BatchInput], batch_id: int) -> None:
         if self.output.is_committed(batch_id):
             self.pipeline.seen_again(self.output.read_commit(batch_id))
             return
         started = time.monotonic()
         version = self.catalog.version(time.time())
-        matching = Matching(version, self.control.forwarding(batch_id), self.id_type)
+        plan = BatchPlan(version, self.control.forwarding(batch_id), self.id_type)
         stage = self.output.stage(batch_id)
-        rows = written(read(), matching, stage, self.write).collect()
+        rows = written(read(), plan, stage, self.write).collect()
         report = BatchReport.decode(bytes(row[0]) for row in rows)
         note = {"subscriptions_version": version.number, "layout": version.layout.kind}
         files = self.output.commit(batch_id, report.files, report.faults, note)
@@ -300,7 +300,7 @@ def _sole_owner(lock: Path) -> Iterator[None]:
 
 
 def _identity(state: Path) -> str:
-    """Who owns the output: an id that lives with the checkpoint."""
+    """The id by which the output knows its owner; it is kept in the checkpoint."""
     return _remembered(state / "identity", lambda: uuid.uuid4().hex)
 
 

@@ -24,7 +24,6 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from fieldfare.errors import InputError
 from fieldfare.files.atomic import AtomicFile
 from fieldfare.files.formats import Format, format_of
-from fieldfare.pipeline.columns import APPENDED_AT, FAULT
 from fieldfare.pipeline.event_files import (
     UNREADABLE,
     AssignedReader,
@@ -34,7 +33,8 @@ from fieldfare.pipeline.event_files import (
     why_unreadable,
 )
 from fieldfare.pipeline.ledger import EventFile, FileList, Ledger, Slice, divided
-from fieldfare.pipeline.stages import Events
+from fieldfare.pipeline.stages import BatchInput
+from fieldfare.pipeline.system_columns import APPENDED_AT, FAULT
 from fieldfare.pipeline.types import arrow_schema
 
 FAULT_TYPE = StructType([StructField(name, StringType()) for name in ("place", "reason", "raw")])
@@ -76,14 +76,14 @@ class SliceStream:
         """The stream of the events themselves, read by one task."""
         return self.slices.mapInArrow(self.reader, self.schema)
 
-    def batch(self, slices: DataFrame) -> Events:
+    def batch(self, slices: DataFrame) -> BatchInput:
         """A batch of the stream, divided into tasks that read as many events each."""
         named = [Slice(**row.asDict()) for row in slices.collect()]
         events = sum(part.rows for part in named)
         tasks = max(1, min(self.tasks_max, events // _TASK_EVENTS_MIN))
         numbers = slices.sparkSession.range(0, tasks, 1, tasks)
         groups = tuple(tuple(group) for group in divided(named, tasks))
-        return Events(numbers, self.schema, AssignedReader(self.reader, groups))
+        return BatchInput(numbers, self.schema, AssignedReader(self.reader, groups))
 
 
 def stream_folder(spark: SparkSession, source: FolderSource) -> SliceStream:

@@ -20,14 +20,14 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from fieldfare.pipeline.columns import EVENT, MATCHER, REPORT, SYSTEM
 from fieldfare.pipeline.dispatch import Dispatch, Forwarding, Reader
-from fieldfare.pipeline.matcher import Match, Producer, Rows, Written
+from fieldfare.pipeline.matcher import MatchEvents, Producer, ReturnRows, WriteFiles
 from fieldfare.pipeline.output import WriteOptions
 from fieldfare.pipeline.packets import PACKET_SCHEMA, unpacked
 from fieldfare.pipeline.reports import REPORT_SCHEMA
+from fieldfare.pipeline.system_columns import EVENT, MATCHER, REPORT, SYSTEM
 from fieldfare.pipeline.types import arrow_schema
-from fieldfare.pipeline.unite import Unite, Visits
+from fieldfare.pipeline.unite import ReturnVisits, UniteVisits
 from fieldfare.store.outputs import SUBSCRIPTION_IDS
 from fieldfare.store.parts import Version
 
@@ -36,7 +36,7 @@ _ARROW_IDS: dict[type[DataType], pa.DataType] = {LongType: pa.int64(), StringTyp
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class BatchInput:
     """A batch of events; or of rows, which name them, and a reader that the first stage calls to get the events."""
 
     rows: DataFrame
@@ -44,13 +44,13 @@ class Events:
     reader: Reader | None = None
 
     @staticmethod
-    def of(events: DataFrame) -> Events:
+    def of(events: DataFrame) -> BatchInput:
         """A batch of events."""
-        return Events(events, events.schema)
+        return BatchInput(events, events.schema)
 
 
 @dataclass(frozen=True, slots=True)
-class Matching:
+class BatchPlan:
     """What a batch is matched against, and how its events are forwarded."""
 
     version: Version
@@ -58,46 +58,44 @@ class Matching:
     id_type: LongType | StringType
 
 
-def matched(events: Events, matching: Matching) -> DataFrame:
+def matched(events: BatchInput, plan: BatchPlan) -> DataFrame:
     """The events with the column `subscription_ids`."""
-    rows, producer = _produced(events, matching)
+    rows, producer = _produced(events, plan)
     schema = StructType([field for field in events.schema.fields if field.name not in SYSTEM])
-    schema = schema.add(_ids_field(matching))
-    return rows.mapInArrow(Rows(producer, _ARROW_IDS[type(matching.id_type)]), schema)
+    schema = schema.add(_ids_field(plan))
+    return rows.mapInArrow(ReturnRows(producer, _ARROW_IDS[type(plan.id_type)]), schema)
 
 
-def written(events: Events, matching: Matching, stage: str, options: WriteOptions) -> DataFrame:
+def written(events: BatchInput, plan: BatchPlan, stage: str, options: WriteOptions) -> DataFrame:
     """Reports of tasks that have written the events and their ids into a staging folder."""
-    rows, producer = _produced(events, matching)
-    return rows.mapInArrow(Written(producer, stage, options), REPORT_SCHEMA)
+    rows, producer = _produced(events, plan)
+    return rows.mapInArrow(WriteFiles(producer, stage, options), REPORT_SCHEMA)
 
 
-def _produced(events: Events, matching: Matching) -> tuple[DataFrame, Producer]:
+def _produced(events: BatchInput, plan: BatchPlan) -> tuple[DataFrame, Producer]:
     """The rows of the last stage, and what makes events with ids of them there."""
-    layout = matching.version.layout
+    layout = plan.version.layout
     if layout.kind == "replicated":
-        return events.rows, Match(matching.version, events.reader)
-    several = _visits_several(events.schema, matching)
-    dispatch = Dispatch(matching.version, matching.forwarding, several, events.reader)
+        return events.rows, MatchEvents(plan.version, events.reader)
+    several = _visits_several(events.schema, plan)
+    dispatch = Dispatch(plan.version, plan.forwarding, several, events.reader)
     packets = events.rows.mapInArrow(dispatch, PACKET_SCHEMA).repartitionById(layout.matchers[-1] + 1, MATCHER)
-    match = Match(matching.version, unpacked)
+    match = MatchEvents(plan.version, unpacked)
     if not several:
         return packets, match
     fields = [StructField(field.name, field.dataType, nullable=True) for field in events.schema.fields]
-    visits = StructType(
-        [*fields, StructField(EVENT, LongType()), _ids_field(matching), StructField(REPORT, BinaryType())]
-    )
-    found = packets.mapInArrow(Visits(match, arrow_schema(events.rows.sparkSession, visits)), visits)
-    return found.repartition(len(layout.matchers), EVENT), Unite()
+    visits = StructType([*fields, StructField(EVENT, LongType()), _ids_field(plan), StructField(REPORT, BinaryType())])
+    found = packets.mapInArrow(ReturnVisits(match, arrow_schema(events.rows.sparkSession, visits)), visits)
+    return found.repartition(len(layout.matchers), EVENT), UniteVisits()
 
 
-def _visits_several(schema: StructType, matching: Matching) -> bool:
+def _visits_several(schema: StructType, plan: BatchPlan) -> bool:
     """Whether an event may visit several parts: the layout walks, or a dimension's values may be ranges."""
-    layout = matching.version.layout
+    layout = plan.version.layout
     names = {name for attribute in layout.attributes for name in (attribute, attribute.partition(".")[0])}
     ranged = any(field.name in names and isinstance(field.dataType, StructType) for field in schema.fields)
     return ranged or any(dimension.hops > 1 for dimension in layout.dimensions)
 
 
-def _ids_field(matching: Matching) -> StructField:
-    return StructField(SUBSCRIPTION_IDS, ArrayType(matching.id_type, containsNull=False), nullable=False)
+def _ids_field(plan: BatchPlan) -> StructField:
+    return StructField(SUBSCRIPTION_IDS, ArrayType(plan.id_type, containsNull=False), nullable=False)

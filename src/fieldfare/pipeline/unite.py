@@ -14,16 +14,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fieldfare.pipeline.columns import EVENT, MATCHER, PART, REPORT
-from fieldfare.pipeline.matcher import Matched, Producer, Tally
+from fieldfare.pipeline.matcher import Matched, Producer, TaskTally
 from fieldfare.pipeline.reports import TaskReport
+from fieldfare.pipeline.system_columns import EVENT, MATCHER, PART, REPORT
 from fieldfare.store.outputs import SUBSCRIPTION_IDS
 
 _NO_EVENT = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Visits:
+class ReturnVisits:
     """Return what was found at each visit, with the number of the event, and then the report."""
 
     producer: Producer
@@ -31,7 +31,7 @@ class Visits:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The visits of the task's events, and a row that is its report."""
-        tally = Tally()
+        tally = TaskTally()
         id_type = self.schema.field(SUBSCRIPTION_IDS).type
         for events, ids in self.producer(batches, tally):
             rows = events.drop_columns([PART, MATCHER])
@@ -43,10 +43,10 @@ class Visits:
 
 
 @dataclass(frozen=True, slots=True)
-class Unite:
+class UniteVisits:
     """Unite the visits of each event."""
 
-    def __call__(self, rows: Iterator[pa.RecordBatch], tally: Tally) -> Iterator[Matched]:
+    def __call__(self, rows: Iterator[pa.RecordBatch], tally: TaskTally) -> Iterator[Matched]:
         """The task's events, each once."""
         gathered = [batch for batch in rows if batch.num_rows]
         if not gathered:

@@ -1,4 +1,4 @@
-"""Who hears what the pipeline does: a line for people, metrics, a benchmark, or somebody's own.
+"""Watchers: objects that the pipeline tells what it does. A progress line, metrics and the benchmark are watchers.
 
 A watcher is told on the driver, and the next batch waits for it: it should be quick.
 """
@@ -11,7 +11,7 @@ from fieldfare.pipeline.summary import BatchSummary
 
 
 class Watcher:
-    """Who wants to hear what the pipeline does; every method may be overridden."""
+    """Is told what the pipeline does. Override the methods that matter to you."""
 
     def batch(self, summary: BatchSummary) -> None:
         """A batch was committed."""
@@ -21,7 +21,7 @@ class Watcher:
 
 
 class Watchers(Watcher):
-    """Several of them."""
+    """Several watchers that are told the same."""
 
     def __init__(self, watchers: Sequence[Watcher]) -> None:
         self._watchers = watchers

@@ -29,7 +29,7 @@ Compression = Literal["none", "snappy", "lz4", "zstd"]
 
 STAGED_SUFFIX = ".staged"  # not .parquet: a pattern such as OUTPUT/**/*.parquet would find it before it is committed
 _PAIRS = "subscription_id"
-_EXPLODED_PAIRS = 1_000_000  # about so many rows are made of lists at a time
+_EXPLODED_PAIRS = 1_000_000  # rows made of lists at a time, about
 
 
 @dataclass(frozen=True, slots=True)

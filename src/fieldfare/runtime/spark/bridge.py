@@ -1,4 +1,4 @@
-"""The bridge as a service has it: effects in, messages out."""
+"""The bridge of a service to all its pipelines: takes an edge's effects, and answers with inputs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from fieldfare.messages import HandedOver, HandEvents, HandSubscription, Input
 from fieldfare.runtime.spark.collector import Collector
-from fieldfare.runtime.spark.lane import Lane, Surroundings
 from fieldfare.runtime.spark.options import SparkOptions, SparkTopic
-from fieldfare.runtime.spark.subscriptions import PipelineSubscriptions
+from fieldfare.runtime.spark.pipeline_subscriptions import PipelineSubscriptions
+from fieldfare.runtime.spark.topic_bridge import BridgeContext, TopicBridge
 from fieldfare.store.log import SubscriptionStore, open_store
 
 _THREADS = 8
@@ -28,7 +28,7 @@ class SparkBridge:
     def __init__(self, options: SparkOptions) -> None:
         self._options = options
         self._threads = ThreadPoolExecutor(_THREADS, "fieldfare-spark")
-        self._lanes: dict[tuple[str, str], Lane] = {}
+        self._bridges: dict[tuple[str, str], TopicBridge] = {}
 
     async def start(
         self,
@@ -45,7 +45,7 @@ class SparkBridge:
         )
         self._subscriptions = PipelineSubscriptions(self._store)
         await loop.run_in_executor(self._threads, self._subscriptions.begin, known)
-        self._around = Surroundings(self._options, self._subscriptions, self._threads, on_input, stored_batch)
+        self._context = BridgeContext(self._options, self._subscriptions, self._threads, on_input, stored_batch)
         self._collector: Collector[HandSubscription] = Collector(
             self._change_subscriptions,
             on_input,
@@ -55,33 +55,33 @@ class SparkBridge:
         )
         self._collecting = asyncio.create_task(self._collector.run())
         for topic in known:
-            self._lane(topic.tenant, topic.topic)
+            self._bridge(topic.tenant, topic.topic)
 
     def perform(self, effect: HandEvents | HandSubscription) -> None:
         """Take events, or a change of a subscription; it is answered by one HandedOver."""
-        lane = self._lane(effect.tenant, effect.topic)
+        bridge = self._bridge(effect.tenant, effect.topic)
         if isinstance(effect, HandEvents):
-            lane.perform(effect)
+            bridge.perform(effect)
         else:
             self._collector.add(effect)
 
     def why_not_ready(self) -> str | None:
         """Why events of some topic are not matched now; None if all are."""
-        return next((reason for lane in self._lanes.values() if (reason := lane.why_not_ready)), None)
+        return next((reason for bridge in self._bridges.values() if (reason := bridge.why_not_ready)), None)
 
     async def stop(self) -> None:
         """Finish what was asked for, and end the pipelines after their batches."""
         self._collector.finish()
         await asyncio.wait([self._collecting])
-        await asyncio.gather(*(lane.close() for lane in self._lanes.values()))
+        await asyncio.gather(*(bridge.close() for bridge in self._bridges.values()))
         self._threads.shutdown()
         self._store.close()
 
-    def _lane(self, tenant: str, topic: str) -> Lane:
-        lane = self._lanes.get((tenant, topic))
-        if lane is None:
-            lane = self._lanes[tenant, topic] = Lane(tenant, topic, self._around)
-        return lane
+    def _bridge(self, tenant: str, topic: str) -> TopicBridge:
+        bridge = self._bridges.get((tenant, topic))
+        if bridge is None:
+            bridge = self._bridges[tenant, topic] = TopicBridge(tenant, topic, self._context)
+        return bridge
 
     async def _change_subscriptions(self, effects: Sequence[HandSubscription]) -> Sequence[HandedOver]:
         loop = asyncio.get_running_loop()

@@ -13,8 +13,8 @@ from contextlib import suppress
 
 _log = logging.getLogger(__name__)
 _WAIT_SECONDS_MAX = 60.0
-_SOUND_SECONDS = 60.0  # who ran so long was well
-_GROUP_SECONDS = 5.0  # for Spark's own processes to follow theirs
+_SOUND_SECONDS = 60.0  # a run that lasted this long counts as healthy
+_GROUP_SECONDS = 5.0  # for Spark's processes to end after the one that started them
 _SAID_BYTES_MAX = 64 * 1024  # at once
 _LEASH = "fieldfare.runtime.spark.leash"
 

@@ -1,4 +1,4 @@
-"""What is asked for one by one is done many at a time: a flush or a commit costs as much for one as for thousands."""
+"""Groups effects: a flush or a commit costs as much for one as for thousands, so many are carried out together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One topic's way through the pipeline: events go out in files, its batches come back and are given to the edge.
+"""One topic's bridge to its pipeline: events go out in files, matched batches come back and are given to the edge.
 
 A batch is given when the one before it is in the edge's log, and given again while it is not there itself: the edge
 passes over one that it has. So memory holds one batch, and a full disk of the edge only delays.
@@ -22,10 +22,10 @@ from fieldfare.events import UnreadableError
 from fieldfare.messages import HandedOver, HandEvents, Input, MatchedEvent, PipelineMatched
 from fieldfare.runtime.spark.child import Child
 from fieldfare.runtime.spark.collector import Collector
-from fieldfare.runtime.spark.folder import TopicFolder
-from fieldfare.runtime.spark.lines import Columns, Publication
+from fieldfare.runtime.spark.event_lines import Columns, EventRows
 from fieldfare.runtime.spark.options import SparkOptions
-from fieldfare.runtime.spark.subscriptions import PipelineSubscriptions
+from fieldfare.runtime.spark.pipeline_subscriptions import PipelineSubscriptions
+from fieldfare.runtime.spark.topic_folder import TopicFolder
 from fieldfare.store.outputs import committed_batches
 
 P = ParamSpec("P")
@@ -37,8 +37,8 @@ _MAY_PASS = (OSError, FieldfareError, pa.ArrowException)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the lanes of a bridge share."""
+class BridgeContext:
+    """What all topics of a SparkBridge share."""
 
     options: SparkOptions
     subscriptions: PipelineSubscriptions
@@ -47,26 +47,26 @@ class Surroundings:
     stored_batch: Callable[[str, str], int]
 
 
-class Lane:
-    """A topic's events and batches, and its pipeline, if the bridge runs it."""
+class TopicBridge:
+    """Carries one topic's events to its pipeline and matched batches back. Runs the pipeline too, if it is told to."""
 
-    def __init__(self, tenant: str, topic: str, around: Surroundings) -> None:
+    def __init__(self, tenant: str, topic: str, context: BridgeContext) -> None:
         self.tenant, self.topic = tenant, topic
-        self._around = around
-        self._folder = TopicFolder(around.options.folder, tenant, topic)
-        self._columns = Columns(around.options.schemas.get((tenant, topic)))
+        self._context = context
+        self._folder = TopicFolder(context.options.folder, tenant, topic)
+        self._columns = Columns(context.options.schemas.get((tenant, topic)))
         self._child = Child(
-            f"the pipeline of topic {topic!r}", self._await_mark, stop_seconds=around.options.stop_seconds
+            f"the pipeline of topic {topic!r}", self._await_mark, stop_seconds=context.options.stop_seconds
         )
         self._awaited: str | None = None  # the mark by which the pipeline will show that it is at work
         self._marks: dict[int, list[str]] = {}  # by batch, of files that are still there
         self._trouble: str | None = "its files have not been opened"
         self._collector: Collector[HandEvents] = Collector(
             self._hand_over,
-            around.tell,
-            seconds=around.options.collect_seconds,
-            together_max=around.options.file_events_max,
-            waiting_max=around.options.waiting_events_max,
+            context.tell,
+            seconds=context.options.collect_seconds,
+            together_max=context.options.file_events_max,
+            waiting_max=context.options.waiting_events_max,
         )
         self._opening = asyncio.create_task(self._open())
         self._collecting = asyncio.create_task(self._collect())
@@ -102,7 +102,7 @@ class Lane:
         while self._trouble is not None:
             try:
                 self._columns = replace(self._columns, kinds=await self._in_thread(self._folder.open))
-                await self._in_thread(self._around.subscriptions.want_marks, self.tenant, self.topic)
+                await self._in_thread(self._context.subscriptions.want_marks, self.tenant, self.topic)
                 self._trouble = None
             except (*_MAY_PASS, msgspec.MsgspecError) as error:
                 self._complain(error)
@@ -125,13 +125,13 @@ class Lane:
             failures = {effect.number: failures.get(effect.number, reason) for effect in effects}
         return [HandedOver(effect.number, failures.get(effect.number)) for effect in effects]
 
-    async def _write(self, publications: Sequence[Publication]) -> None:
+    async def _write(self, publications: Sequence[EventRows]) -> None:
         """Write events. Where they have new attributes, the pipeline that reads them is one that knows those."""
         columns = self._columns.learned(publications)
         if columns is self._columns:
             await self._in_thread(self._folder.write, publications, columns)
             return
-        self._awaited = _NOT_WRITTEN if self._around.options.runs_pipelines else None
+        self._awaited = _NOT_WRITTEN if self._context.options.runs_pipelines else None
         await self._child.stop()
         try:
             await self._in_thread(self._folder.save, columns.kinds)
@@ -144,7 +144,7 @@ class Lane:
 
     def _start_pipeline(self) -> None:
         """Run the pipeline, if that is the bridge's to do and it is known what the events look like."""
-        options, schema = self._around.options, self._columns.schema
+        options, schema = self._context.options, self._columns.schema
         if not options.runs_pipelines or schema is None:
             return
         arguments = ["pipeline", "run", "--events", str(self._folder.events), "--output", str(self._folder.output)]
@@ -173,7 +173,7 @@ class Lane:
             except _MAY_PASS as error:
                 self._complain(error)
                 await asyncio.sleep(_RETRY_SECONDS)
-            await asyncio.sleep(self._around.options.poll_seconds)
+            await asyncio.sleep(self._context.options.poll_seconds)
 
     async def _take(self, batch: int) -> None:
         """Give a batch to the edge, if it has not got it, and remove what is no longer needed."""
@@ -192,13 +192,13 @@ class Lane:
             await self._in_thread(self._folder.remove, earlier, self._marks.pop(earlier))
 
     async def _give(self, batch: int, events: list[MatchedEvent]) -> None:
-        around, clock = self._around, asyncio.get_running_loop().time
+        context, clock = self._context, asyncio.get_running_loop().time
         given_at = float("-inf")
-        while around.stored_batch(self.tenant, self.topic) < batch:
+        while context.stored_batch(self.tenant, self.topic) < batch:
             if clock() - given_at > _RETRY_SECONDS:
-                around.tell(PipelineMatched(self.tenant, self.topic, batch, events))
+                context.tell(PipelineMatched(self.tenant, self.topic, batch, events))
                 given_at = clock()
-            await asyncio.sleep(around.options.poll_seconds / 10)
+            await asyncio.sleep(context.options.poll_seconds / 10)
 
     def _complain(self, error: Exception) -> None:
         if self._trouble != str(error):
@@ -207,12 +207,12 @@ class Lane:
 
     async def _in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._around.threads, lambda: work(*args, **kwargs))
+        return await loop.run_in_executor(self._context.threads, lambda: work(*args, **kwargs))
 
 
-def _read(columns: Columns, effects: Sequence[HandEvents]) -> tuple[list[Publication], dict[int, str]]:
+def _read(columns: Columns, effects: Sequence[HandEvents]) -> tuple[list[EventRows], dict[int, str]]:
     """What was handed over, and by the numbers of effects why some of it cannot be."""
-    publications: list[Publication] = []
+    publications: list[EventRows] = []
     failures: dict[int, str] = {}
     for effect in effects:
         try:

@@ -39,8 +39,8 @@ class Carried(msgspec.Struct, frozen=True, array_like=True):
     event: Raw
 
 
-class Publication(NamedTuple):
-    """Events that were handed over together, and of each the values to match by."""
+class EventRows(NamedTuple):
+    """Events that were handed over together, and the values of each to match by."""
 
     effect: HandEvents
     rows: list[dict[str, Any]]
@@ -53,12 +53,12 @@ class Columns:
     given: str | None = None
     kinds: Mapping[str, str] = field(default_factory=dict)
 
-    def read(self, effect: HandEvents) -> Publication:
+    def read(self, effect: HandEvents) -> EventRows:
         """The values of events; an UnreadableError if one is no event, which an edge does not let through."""
         rows = [json_values(bytes(event)) for event in effect.events]
-        return Publication(effect, rows if self.given is not None else [attributes_of(row) for row in rows])
+        return EventRows(effect, rows if self.given is not None else [attributes_of(row) for row in rows])
 
-    def learned(self, publications: Iterable[Publication]) -> Columns:
+    def learned(self, publications: Iterable[EventRows]) -> Columns:
         """The columns with attributes that are new; the same object if there are none."""
         if self.given is not None:
             return self
@@ -81,7 +81,7 @@ class Columns:
         events = self.given or learned
         return f"{events}, {EVENT} STRING, {MARK} STRING" if events else None
 
-    def lines(self, file: int, publications: Iterable[Publication], mark: str) -> Iterator[bytes]:
+    def lines(self, file: int, publications: Iterable[EventRows], mark: str) -> Iterator[bytes]:
         """The lines of a file."""
         row_number = 0
         for effect, rows in publications:

@@ -25,7 +25,7 @@ def without_system(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def matchable(batch: pa.RecordBatch, attributes: Sequence[str]) -> pa.RecordBatch:
-    """The events without columns whose type cannot be matched: who asks about one must not stop the others."""
+    """The events without columns whose type cannot be matched: a subscription on one must not stop the others."""
     return batch.drop_columns(unmatchable(batch.schema, attributes))
 
 

@@ -9,7 +9,7 @@ import pyspark
 import pytest
 
 from fieldfare.errors import MissingDependencyError
-from fieldfare.pipeline.session import spark_session
+from fieldfare.pipeline.spark_session import spark_session
 
 
 def test_without_java_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,7 +28,7 @@ def test_what_spark_submit_was_told_counts(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "from pathlib import Path\n"
-        "from fieldfare.pipeline.session import spark_session\n"
+        "from fieldfare.pipeline.spark_session import spark_session\n"
         f"with spark_session('test', Path({str(tmp_path / 'spark.log')!r})) as spark:\n"
         "    print(spark.conf.get('spark.shuffle.io.retryWait'), spark.sparkContext.master)\n"
     )

@@ -26,7 +26,7 @@ _JAVA_MISSING = (
 def spark_session(name: str, log: Path, master: str | None = None) -> Iterator[SparkSession]:
     """A Spark session, stopped at the end. What Spark has to say goes to `log`.
 
-    Without a master it runs on all cores of this machine, unless spark-submit has started this program: then that says.
+    Without a master it runs on all cores of this machine, unless spark-submit started this program and decides.
     """
     _require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise the first python3 on the PATH, without us
@@ -57,7 +57,7 @@ _SOCKET_FOLDER_CHARACTERS_MAX = 60  # a socket's whole path may have about 100
 def _settings(master: str | None, scratch: str) -> dict[str, str]:
     settings = {"spark.sql.session.timeZone": "UTC", "spark.ui.showConsoleProgress": "false"}
     if _SUBMITTED in os.environ:
-        return settings  # the rest is for whoever submits to say
+        return settings  # spark-submit's own options decide the rest
     # A batch waits 3 times so long for data that a lost executor had; by default 5 s.
     settings["spark.shuffle.io.retryWait"] = "1s"
     return settings | (_local_settings(scratch) if (master or "local").startswith("local") else {})

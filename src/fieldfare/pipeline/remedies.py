@@ -1,4 +1,4 @@
-"""What to do when a batch fails: wait for what passes, make anew what can be, try again some times, or ask a person."""
+"""Remedies: what to do when a batch fails. Wait, rebuild a snapshot, try again a few times, or give up."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _NAMED_ERROR = re.compile(r"(fieldfare|pyarrow|builtins|java|org)?[\w.]*(Error|E
 
 
 class Remedy(Enum):
-    """What helps."""
+    """What helps against a failure."""
 
     NONE = auto()
     WAIT = auto()
     REBUILD = auto()
-    RETRY = auto()  # some times: a process that was killed is there again, a fault in the program is there still
+    RETRY = auto()  # a few times: a killed process comes back, a bug does not go away
 
 
 def remedy_for(error: BaseException) -> Remedy:

@@ -1,7 +1,7 @@
 """The edge's subscriptions in the store that the pipeline reads, under ids that no two tenants share.
 
-The store is the edge's shadow: what is handed over is added and removed, many at a time, and when an edge starts, the
-store is made to hold what the edge has, neither more nor less. Ids that are not the bridge's are left alone.
+The store follows the edge: changes are made as they are handed over, many at a time, and when an edge starts, the store
+is made to hold exactly what the edge has. Ids that are not the bridge's are left alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from fieldfare.errors import FieldfareError
 from fieldfare.messages import HandedOver, HandSubscription
-from fieldfare.runtime.spark.lines import MARK
+from fieldfare.runtime.spark.event_lines import MARK
 from fieldfare.runtime.spark.options import SparkTopic
 from fieldfare.store.log import SubscriptionStore
 

@@ -1,4 +1,4 @@
-"""The files of one topic: events for the pipeline, what it made of them, and the end of both."""
+"""The files of one topic: writes events for the pipeline, reads what it matched, and removes both when done."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import NamedTuple
 import msgspec
 
 from fieldfare.messages import MatchedEvent
-from fieldfare.runtime.spark.lines import EVENT, MARK, Carried, Columns, Publication
-from fieldfare.runtime.spark.subscriptions import subscription_of
+from fieldfare.runtime.spark.event_lines import EVENT, MARK, Carried, Columns, EventRows
+from fieldfare.runtime.spark.pipeline_subscriptions import subscription_of
 from fieldfare.store.outputs import SUBSCRIPTION_IDS, batch_folder, read_commit
 
 _file_name = re.compile(r"(\d{20})\.jsonl", re.ASCII)
@@ -31,8 +31,8 @@ class _Description(msgspec.Struct, frozen=True):
     columns: dict[str, str] = {}
 
 
-class Batch(NamedTuple):
-    """What a batch of the pipeline holds for the edge, in the order of handing over, and the marks in it."""
+class PipelineBatch(NamedTuple):
+    """A committed batch: its events for the edge, in the order in which they were handed over, and its marks."""
 
     events: list[MatchedEvent]
     marks: list[str]
@@ -40,7 +40,7 @@ class Batch(NamedTuple):
 
 
 class TopicFolder:
-    """The folder of a topic. Its name is made here: those of tenants and topics are not for file systems."""
+    """The folder of a topic. Its name is a hash: names of tenants and topics may not suit a file system."""
 
     def __init__(self, root: Path, tenant: str, topic: str) -> None:
         self.path = root.absolute() / sha256(f"{tenant}\0{topic}".encode()).hexdigest()[:32]
@@ -69,7 +69,7 @@ class TopicFolder:
         """Remember columns, durably."""
         _write(self._description, [msgspec.json.encode(_Description(self._tenant, self._topic, dict(columns)))])
 
-    def write(self, publications: Sequence[Publication], columns: Columns) -> str:
+    def write(self, publications: Sequence[EventRows], columns: Columns) -> str:
         """Hand events over: a file that is there whole and durably when this returns. Its name is its mark."""
         # Files are read in the order of their times, and then of their names: both grow, though the clock may not.
         with self._numbering:
@@ -83,12 +83,12 @@ class TopicFolder:
             raise
         return path.name
 
-    def read(self, batch_id: int) -> Batch:
+    def read(self, batch_id: int) -> PipelineBatch:
         """What the pipeline committed."""
         commit = read_commit(self.output, batch_id)
         table = commit.table([EVENT, MARK, SUBSCRIPTION_IDS])
         if not table.num_rows:
-            return Batch([], [], commit.quarantined)
+            return PipelineBatch([], [], commit.quarantined)
         texts, marks, ids = (table.column(name).to_pylist() for name in (EVENT, MARK, SUBSCRIPTION_IDS))
         found = [
             (_carried.decode(text), [subscription_of(self._tenant, key) for key in keys])
@@ -97,7 +97,7 @@ class TopicFolder:
         ]
         found.sort(key=lambda item: (item[0].file, item[0].row))
         events = [MatchedEvent(event.id, event.publisher, event.at, event.event, keys) for event, keys in found]
-        return Batch(events, [mark for mark in marks if mark is not None], commit.quarantined)
+        return PipelineBatch(events, [mark for mark in marks if mark is not None], commit.quarantined)
 
     def remove(self, batch_id: int, marks: Iterable[str]) -> None:
         """Remove a batch, and the files whose last events it had. What could not be matched stays, with the reason."""

@@ -39,7 +39,7 @@ class Spec:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class BluedoveWorkload:
     """Subscriptions as one row of bounds for each attribute, and events."""
 
     low: Floats  # attributes x subscriptions
@@ -70,7 +70,7 @@ class Workload:
         }
 
 
-def generate(spec: Spec) -> Workload:
+def generate(spec: Spec) -> BluedoveWorkload:
     """The workload; the same spec gives the same one.
 
     A range that would stick out of the domain is moved inside, so that it keeps its width.
@@ -81,7 +81,7 @@ def generate(spec: Spec) -> Workload:
     values = rng.uniform(0.0, DOMAIN_LENGTH, (len(HOT_SPOTS), spec.events))
     for attribute in range(spec.skewed_attributes):
         values[attribute] = _cropped_normal(HOT_SPOTS[attribute], spec.deviation, spec.events, rng)
-    return Workload(low, low + spec.width, values)
+    return BluedoveWorkload(low, low + spec.width, values)
 
 
 def _cropped_normal(mean: float, deviation: float, count: int, rng: np.random.Generator) -> Floats:
