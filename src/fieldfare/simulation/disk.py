@@ -18,7 +18,7 @@ from fieldfare.store.journal import Journal, JournalOptions
 
 RECORDS_PER_FETCH = 4  # few, so that readers have to ask several times
 # Small, so that short runs begin new segments and cross blocks too.
-OPTIONS = JournalOptions(segment_bytes=64 * 1024, block_bytes=2 * 1024, piece_records_max=RECORDS_PER_FETCH)
+OPTIONS = JournalOptions(segment_bytes=64 * 1024, block_bytes=512, piece_records_max=RECORDS_PER_FETCH)
 
 
 class _File:
