@@ -180,6 +180,7 @@ class SimulatedHost:
         self.tell(Stored(number))
         if self._node is not None and self.log.appended_since_checkpoint >= self.checkpoint_records:
             self.log.checkpoint(self._node.checkpoint())
+            self.log.trim(self.now)
 
     def _fetch(self, effect: Fetch) -> None:
         def read() -> None:
