@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.store.crashing_disk import without_flushes
 from tests.store.journal_records import (
     FOREVER,
     TENANT,
@@ -61,8 +61,7 @@ class JournalAgainstList(RuleBasedStateMachine):
         assert found == []
 
     def new_disk(self) -> Path | SimulatedDisk:
-        # Flushes cost time and show nothing here.
-        self.until.enter_context(mock.patch("fieldfare.store.folder.flush"))
+        without_flushes(self.until.enter_context(pytest.MonkeyPatch.context()))
         return Path(self.until.enter_context(tempfile.TemporaryDirectory())) / "log"
 
     def file_sizes(self, kind: str) -> list[int]:
