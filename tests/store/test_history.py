@@ -1,4 +1,4 @@
-"""The log against a slow oracle: the whole state, kept at every version."""
+"""The store against a slow oracle: the whole state, kept at every version."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from fieldfare.pipeline.summary import BatchSummary, Summary
 from fieldfare.pipeline.watching import Watcher
 from fieldfare.store.base import ALL, Order, Scope
 from fieldfare.store.catalog import Catalog
-from fieldfare.store.log import SubscriptionStore, open_store
+from fieldfare.store.subscription_store import SubscriptionStore, open_store
 
 AUTO = "auto"
 _POLL_SECONDS = 0.1

@@ -11,7 +11,7 @@ from fieldfare.runtime.spark.collector import Collector
 from fieldfare.runtime.spark.lane import Lane, Surroundings
 from fieldfare.runtime.spark.options import SparkOptions, SparkTopic
 from fieldfare.runtime.spark.subscriptions import PipelineSubscriptions
-from fieldfare.store.log import SubscriptionStore, open_store
+from fieldfare.store.subscription_store import SubscriptionStore, open_store
 
 _THREADS = 8
 _COLLECT_SECONDS = 0.02

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -217,6 +218,11 @@ def test_many_rows_in_several_chunks(store: SubscriptionStore, monkeypatch: pyte
     given = {number: f"x = {number}" for number in range(100)}
     store.add(given, now_seconds=NOW)
     assert by_id(store.active()) == given
+
+
+def test_what_programs_for_version_0_3_import_is_still_there() -> None:
+    module = importlib.import_module("fieldfare.store.log")
+    assert (module.open_store, module.SubscriptionStore) == (open_store, SubscriptionStore)
 
 
 def test_an_address_of_something_else() -> None:
