@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from tests.faults.history import NEVER, Append, Floats, History, Subscription
 
 from fieldfare.errors import StoreUnavailableError
-from fieldfare.store.log import SubscriptionStore, open_store
+from fieldfare.store.subscription_store import SubscriptionStore, open_store
 
 LASTING = 2_000  # subscriptions from the start
 _EVENTS_PER_FILE = 40

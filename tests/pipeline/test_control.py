@@ -13,7 +13,7 @@ from fieldfare.pipeline.control import Control, Elasticity
 from fieldfare.pipeline.reports import BatchReport, PartReport, TaskReport
 from fieldfare.store.base import ALL, Order
 from fieldfare.store.catalog import Catalog
-from fieldfare.store.log import open_store
+from fieldfare.store.subscription_store import open_store
 
 ELASTIC = Elasticity(matchers_min=2, matchers_max=4, interval_seconds=1.0)
 

@@ -26,7 +26,7 @@ from fieldfare.pipeline.source import FolderSource
 from fieldfare.pipeline.summary import BatchSummary, Summary
 from fieldfare.pipeline.watching import Watcher
 from fieldfare.store.base import Scope
-from fieldfare.store.log import open_store
+from fieldfare.store.subscription_store import open_store
 
 CONDITIONS: dict[int, str] = {
     1: "x < 10",

@@ -236,7 +236,7 @@ def failing_fsync(monkeypatch: pytest.MonkeyPatch, fails_at: int) -> Iterator[No
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
-        patched.setattr("fieldfare.runtime.spark.topic_folder.os.fsync", fsync)
+        patched.setattr("os.fsync", fsync)
         yield
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from fieldfare.messages import Delivery, Subscribe
@@ -14,6 +15,7 @@ from fieldfare.simulation import Failure, Hang, World, faults
 from fieldfare.simulation.checkers import check_safety
 from fieldfare.simulation.client import SimulatedClient
 from fieldfare.simulation.clock import START
+from fieldfare.simulation.disk import OPTIONS
 from fieldfare.simulation.history import Reception
 
 BUSY_SECONDS = 10.0
@@ -55,6 +57,7 @@ class Scenario:
         self.edge.checkpoint_records = rng.choice((1, 5, 30, 1000))
         self.edge.read_seconds = rng.choice((0.001, 0.1))
         self.edge.log.flush_seconds = rng.choice((0.002, 0.05))
+        self.edge.log.options = replace(OPTIONS, segment_bytes=rng.choice((400, 64 * 1024)))
         self.clients = [self.world.client(f"client{number}", self.edge) for number in range(rng.randint(2, 5))]
         for client in self.clients:
             client.take_seconds = rng.choice((0.0, 0.0, 0.05, 0.5))

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldfare.messages import CursorsMoved, EventsStored, Record, stream_of
+from fieldfare.errors import JournalFullError
+from fieldfare.messages import EDGE_RECORDS, CursorsMoved, EventsStored, Fetched, Record, stream_of
 from fieldfare.simulation.clock import Clock
-from fieldfare.simulation.disk import OPTIONS, RECORDS_PER_FETCH, SimulatedLog
-from fieldfare.store.journal import JournalOptions
+from fieldfare.simulation.disk import OPTIONS, RECORDS_PER_FETCH, SimulatedDisk, SimulatedLog
+from fieldfare.store.journal import Journal, JournalOptions
 
 STREAM = stream_of("x", "t")
 
@@ -133,3 +136,84 @@ def test_what_retention_took_is_said_to_be_lost() -> None:
     log.trim(now=0.5)
     piece = log.fetch("r", STREAM, -1)
     assert (piece.records, piece.lost_before) == ([events(4), events(5)], 3)
+
+
+def test_retention_takes_what_has_expired_and_nothing_is_lost_by_it() -> None:
+    clock, log, _ = new_log(options=JournalOptions(segment_bytes=1))
+    for number in range(3):
+        log.append(number, events(number))
+        clock.run_for(1.0)
+    log.checkpoint([])
+    log.trim(now=1.0)
+    piece = log.fetch("r", STREAM, -1)
+    assert (piece.records, piece.lost_before) == ([events(2)], -1)  # the last segment stays
+
+
+def test_a_log_that_nobody_uses_costs_little_and_says_that_it_is_empty() -> None:
+    clock, rng = Clock(), random.Random(0)
+    tracemalloc.start()
+    logs = [SimulatedLog(clock, rng) for _ in range(1000)]
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size / len(logs) < 500
+    log = logs[0]
+    log.crash()
+    log.trim(now=0.0)
+    assert log.read() == []
+    assert log.fetch("r", STREAM, 7) == Fetched("r", [], 7)
+
+
+def test_nothing_is_stored_after_a_failed_flush_until_the_node_starts_again() -> None:
+    clock, log, confirmed = new_log()
+    log.append(0, events(0))
+    clock.run_for(1.0)
+    log.flush_failure = "the disk is broken"
+    log.append(1, events(1))
+    clock.run_for(1.0)
+    log.flush_failure = None
+    log.append(2, events(2), is_durable=False)
+    clock.run_for(1.0)
+    assert (confirmed.stored, confirmed.failed) == ([0], [(1, "the disk is broken"), (2, "the disk is broken")])
+    log.crash()
+    assert log.read() in ([events(0)], [events(0), events(1)])
+    log.append(3, events(3))
+    clock.run_for(1.0)
+    assert confirmed.stored == [0, 3]
+
+
+def test_a_checkpoint_that_a_full_disk_refuses_changes_nothing() -> None:
+    clock, log, _ = new_log()
+    log.append(0, events(0))
+    clock.run_for(1.0)
+    log.failure = "no space left"
+    log.checkpoint([CursorsMoved("x", {})])
+    log.failure = None
+    assert (log.read(), log.appended_since_checkpoint) == ([events(0)], 1)
+
+
+def test_a_crash_may_end_inside_a_record() -> None:
+    kept = set()
+    for seed in range(200):
+        disk = SimulatedDisk()
+        file = disk.create("segment", 1, b"head")
+        file.append(b"flushed")
+        file.flush()
+        file.append(b"written")
+        disk.crash(random.Random(seed))
+        kept.add(bytes(disk.read("segment", 1)))
+    assert kept == {b"headflushed" + b"written"[:size] for size in range(8)}
+
+
+def test_a_full_disk_takes_a_part_of_a_write_which_the_journal_removes() -> None:
+    disk = SimulatedDisk()
+    journal = Journal(disk, EDGE_RECORDS)
+    assert list(journal.recover()) == []
+    journal.append([events(0)], sync=False)
+    disk.failure = "no space left"
+    with pytest.raises(JournalFullError, match="no space left"):
+        journal.append([events(1), events(2)], sync=True)
+    assert len(disk.read("segment", 1)) == journal.size_bytes
+    disk.failure = None
+    journal.append([events(3)], sync=True)
+    disk.crash(random.Random(0))
+    assert list(Journal(disk, EDGE_RECORDS).recover()) == [events(0), events(3)]

@@ -6,13 +6,14 @@ rest, later bytes may be there without earlier ones, and names may be there or n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 
-from fieldfare.store import folder as files
+from fieldfare import durable
 
 Contents: TypeAlias = tuple[tuple[str, bytes], ...]  # of a folder, by name
 
@@ -29,29 +30,35 @@ class CrashingDisk:
         self._watch(monkeypatch)
 
     def _watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        write, flush, replace, unlink = files.write, files.flush, Path.replace, Path.unlink
+        write_all, flush_data, flush_folder = durable.write_all, durable.flush_data, durable.flush_folder
+        rename, unlink = Path.rename, Path.unlink
 
-        def written(file: int, data: bytes) -> None:
+        def written(descriptor: int, data: bytes) -> None:
             for byte in data:
                 self.crash()
-                write(file, bytes([byte]))
+                write_all(descriptor, bytes([byte]))
             self.crash()
 
-        def flushed(file: int, path: Path, *call: Callable[[int], None]) -> None:
+        def data_flushed(descriptor: int) -> None:
             self.crash()
-            flush(file, path, *call)
-            if path == self._folder:
+            flush_data(descriptor)
+            path = self._path_of(descriptor)
+            self._data[path.name] = path.read_bytes()
+            if path.name in self._flushed:
+                self._flushed[path.name] = self._data[path.name]
+            self.crash()
+
+        def folder_flushed(folder: Path) -> None:
+            self.crash()
+            flush_folder(folder)
+            if folder == self._folder:
                 self._flushed = dict(self._data)
-            else:
-                self._data[path.name] = path.read_bytes()
-                if path.name in self._flushed:
-                    self._flushed[path.name] = self._data[path.name]
             self.crash()
 
-        def replaced(source: Path, target: Path) -> Path:
+        def renamed(source: Path, target: Path) -> Path:
             self.crash()
             self._data[target.name] = self._data.pop(source.name, b"")
-            moved = replace(source, target)
+            moved = rename(source, target)
             self.crash()
             return moved
 
@@ -61,10 +68,15 @@ class CrashingDisk:
             unlink(path, missing_ok=missing_ok)
             self.crash()
 
-        monkeypatch.setattr(files, "write", written)
-        monkeypatch.setattr(files, "flush", flushed)
-        monkeypatch.setattr(Path, "replace", replaced)
+        monkeypatch.setattr(durable, "write_all", written)
+        monkeypatch.setattr(durable, "flush_data", data_flushed)
+        monkeypatch.setattr(durable, "flush_folder", folder_flushed)
+        monkeypatch.setattr(Path, "rename", renamed)
         monkeypatch.setattr(Path, "unlink", unlinked)
+
+    def _path_of(self, descriptor: int) -> Path:
+        number = os.fstat(descriptor).st_ino
+        return next(path for path in self._folder.iterdir() if path.stat().st_ino == number)
 
     def crash(self) -> None:
         for state in self._leftovers():
@@ -86,3 +98,9 @@ class CrashingDisk:
 def _with_hole(data: bytes, sure: int, size: int = 40) -> bytes:
     hole = min(size, len(data) - sure)
     return data[:sure] + bytes(max(hole, 0)) + data[sure + size :]
+
+
+def without_flushes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flushes cost time, and while no crash comes they show nothing."""
+    monkeypatch.setattr(durable, "flush_data", lambda _: None)
+    monkeypatch.setattr(durable, "flush_folder", lambda _: None)

@@ -16,8 +16,8 @@ from fieldfare.partitioning.plan import LayoutKind, LayoutPlan, Reshape
 from fieldfare.store import catalog as catalog_module
 from fieldfare.store.base import ALL, Order, Scope
 from fieldfare.store.catalog import Catalog
-from fieldfare.store.log import SubscriptionStore, open_store
 from fieldfare.store.parts import Version
+from fieldfare.store.subscription_store import SubscriptionStore, open_store
 
 NOW_SECONDS = 1_000_000.0
 EVENTS = pa.table({"x": np.linspace(0, 99, 60), "kind": [f"k{number % 5}" for number in range(60)]})

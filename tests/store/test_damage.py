@@ -10,8 +10,8 @@ from fieldfare.partitioning.plan import LayoutKind, LayoutPlan
 from fieldfare.store import parts
 from fieldfare.store.base import ALL, Order, open_base
 from fieldfare.store.catalog import Catalog
-from fieldfare.store.log import open_store
 from fieldfare.store.parts import Version
+from fieldfare.store.subscription_store import open_store
 
 EVENTS = pa.table({"x": np.linspace(0, 100, 50), "kind": [f"k{number % 3}" for number in range(50)]})
 PLACES_PER_FILE = 60

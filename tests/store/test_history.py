@@ -1,4 +1,4 @@
-"""The log against a slow oracle: the whole state, kept at every version."""
+"""The store against a slow oracle: the whole state, kept at every version."""
 
 from __future__ import annotations
 
@@ -79,12 +79,6 @@ class History(RuleBasedStateMachine):
         ended = self.end_expired()
         assert self.store.expire(self.now_seconds) == ended
         self.states[self.store.version()] = dict(self.active)
-
-    @rule(data=st.data())
-    def forget(self, data: st.DataObject) -> None:
-        version = data.draw(st.sampled_from(sorted(self.states)))
-        self.store.forget(version)
-        self.states = {known: state for known, state in self.states.items() if known >= version}
 
     @rule()
     def reopen(self) -> None:

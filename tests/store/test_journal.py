@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
-from unittest import mock
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.store.crashing_disk import without_flushes
 from tests.store.journal_records import (
     FOREVER,
     TENANT,
@@ -29,8 +27,9 @@ from tests.store.journal_records import (
 )
 
 from fieldfare.errors import JournalError, JournalFailedError
-from fieldfare.messages import EDGE_RECORDS, EventsStored, Position, Reached, Record, SubscriptionStored
+from fieldfare.messages import EDGE_RECORDS, EventsStored, Position, Reached, Record, Span, SubscriptionStored
 from fieldfare.qos import Requested
+from fieldfare.simulation.disk import SimulatedDisk
 from fieldfare.store import journal_format
 from fieldfare.store.journal import Journal, JournalOptions
 
@@ -54,21 +53,27 @@ class JournalAgainstList(RuleBasedStateMachine):
 
     @initialize(block_bytes=st.sampled_from([1, 100, 1000]), retention_bytes=st.sampled_from([300, 1_500]))
     def open(self, block_bytes: int, retention_bytes: int) -> None:
-        self.folder = tempfile.TemporaryDirectory()
-        self.path = Path(self.folder.name) / "log"
-        # Flushes cost time and show nothing here.
-        self.patches = ExitStack()
-        self.patches.enter_context(mock.patch("fieldfare.store.folder.flush"))
+        self.until = ExitStack()
+        self.disk = self.new_disk()
         # Small blocks make readers cross them.
         self.options = JournalOptions(segment_bytes=300, retention_bytes=retention_bytes, block_bytes=block_bytes)
-        self.journal, found = opened(self.path, self.options)
+        self.journal, found = opened(self.disk, self.options)
         assert found == []
+
+    def new_disk(self) -> Path | SimulatedDisk:
+        without_flushes(self.until.enter_context(pytest.MonkeyPatch.context()))
+        return Path(self.until.enter_context(tempfile.TemporaryDirectory())) / "log"
+
+    def file_sizes(self, kind: str) -> list[int]:
+        """Of the files that the disk holds."""
+        if isinstance(self.disk, Path):
+            return [path.stat().st_size for path in self.disk.glob(f"{kind}-*")]
+        return [len(self.disk.read(kind, number)) for number in self.disk.numbers(kind)]
 
     def teardown(self) -> None:
         if hasattr(self, "journal"):
             self.journal.close()
-            self.patches.close()
-            self.folder.cleanup()
+            self.until.close()
 
     @rule(
         batch=st.lists(
@@ -102,7 +107,7 @@ class JournalAgainstList(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.journal.close()
-        self.journal, found = opened(self.path, self.options)
+        self.journal, found = opened(self.disk, self.options)
         count = self.checkpoints[-1] if self.checkpoints else 0
         expected = [Reached(count)] if self.checkpoints else []
         assert found == [*expected, *self.stored[count:]]
@@ -144,8 +149,8 @@ class JournalAgainstList(RuleBasedStateMachine):
     def positions(self) -> None:
         positions = [last_of(record) for record in self.all_events()]
         assert self.journal.last_position == max(positions, default=-1)
-        assert self.journal.size_bytes == sum(path.stat().st_size for path in self.path.glob("segment-*"))
-        assert len(list(self.path.glob("checkpoint-*"))) <= 2
+        assert self.journal.size_bytes == sum(self.file_sizes("segment"))
+        assert len(self.file_sizes("checkpoint")) <= 2
 
     def all_events(self) -> list[EventsStored]:
         return [record for record in self.stored if isinstance(record, EventsStored) and record.deliveries]
@@ -158,6 +163,17 @@ JournalAgainstList.TestCase.settings = settings(
     max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestJournalAgainstList = JournalAgainstList.TestCase
+
+
+class JournalInMemoryAgainstList(JournalAgainstList):
+    """The same on the simulator's disk."""
+
+    def new_disk(self) -> SimulatedDisk:
+        return SimulatedDisk()
+
+
+TestJournalInMemoryAgainstList = JournalInMemoryAgainstList.TestCase
+TestJournalInMemoryAgainstList.settings = JournalAgainstList.TestCase.settings
 
 
 @pytest.fixture
@@ -176,9 +192,37 @@ def test_every_kind_of_record_comes_back(tmp_path: Path) -> None:
     assert recovered(tmp_path) == [subscription, matched, cursor(3)]
 
 
-@pytest.mark.parametrize("kind", get_args(Record))
-def test_every_kind_of_record_is_recognised_after_damage(kind: type[msgspec.Struct]) -> None:
-    assert len(kind.__struct_fields__) < 15  # as msgpack writes it, the kind is then its third byte
+class Letters:
+    """Records of another kind of node: texts. A capital is an event, whose position is its place in the alphabet."""
+
+    def encode(self, record: str) -> bytes:
+        return record.encode()
+
+    def decode(self, body: bytes | memoryview) -> str:
+        return str(body, "ascii")
+
+    def span(self, record: str) -> Span | None:
+        return Span("capitals", ord(record), ord(record), FOREVER) if record.isupper() else None
+
+
+def test_records_of_any_kind_can_be_stored(tmp_path: Path) -> None:
+    with Journal(tmp_path, Letters()) as journal:
+        assert list(journal.recover()) == []
+        journal.append("aBcD", sync=True)
+        assert journal.read("capitals", -1) == (["B", "D"], ord("D"), True, -1)
+        assert journal.read("capitals", ord("B")).records == ["D"]
+        assert journal.read("others", -1).records == []
+    with Journal(tmp_path, Letters()) as journal:
+        assert list(journal.recover()) == list("aBcD")
+        assert (journal.first_position, journal.last_position) == (ord("B"), ord("D"))
+
+
+def test_a_piece_has_a_limit_of_records(tmp_path: Path) -> None:
+    with Journal(tmp_path, Letters(), JournalOptions(piece_records_max=2)) as journal:
+        list(journal.recover())
+        journal.append("ABxCDE", sync=False)
+        pieces = [journal.read("capitals", after)[:3] for after in (-1, ord("B"), ord("D"))]
+        assert pieces == [(["A", "B"], ord("B"), False), (["C", "D"], ord("D"), False), (["E"], ord("E"), True)]
 
 
 def test_a_batch_larger_than_a_segment_has_one_of_its_own(tmp_path: Path) -> None:

@@ -8,12 +8,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.store.crashing_disk import Contents, CrashingDisk
+from tests.store.crashing_disk import Contents, CrashingDisk, without_flushes
 from tests.store.journal_records import FOREVER, cursor, events, filled, opened, read, read_all, recovered
 
 from fieldfare.errors import JournalError, JournalFailedError
 from fieldfare.messages import EDGE_RECORDS, Position, Reached, Record
-from fieldfare.store import folder as files
 from fieldfare.store import journal_format
 from fieldfare.store.journal import JournalOptions
 
@@ -51,7 +50,7 @@ def restore(folder: Path, state: Contents) -> None:
 def crash_everywhere(disk: CrashingDisk, folder: Path, monkeypatch: pytest.MonkeyPatch) -> set[int]:
     """Recover from each crash; how much there was, in all of them."""
     monkeypatch.undo()
-    monkeypatch.setattr(files, "flush", lambda *_: None)  # nobody will cut the power now
+    without_flushes(monkeypatch)  # nobody will cut the power now
     found = set()
     for promised, state in disk.states:
         restore(folder, state)
@@ -162,7 +161,7 @@ def test_what_was_recovered_once_stays(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three segments, the last with two batches of two records, and two checkpoints before it."""
-    monkeypatch.setattr(files, "flush", lambda *_: None)  # a disk that does not fail shows nothing of it
+    without_flushes(monkeypatch)
     folder = tmp_path / "log"
     journal, _ = opened(folder, JournalOptions(segment_bytes=400))
     with journal:

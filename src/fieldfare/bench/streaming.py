@@ -19,7 +19,7 @@ from fieldfare.pipeline.run import Pipeline, PipelineOptions
 from fieldfare.pipeline.source import FolderSource
 from fieldfare.pipeline.summary import BatchSummary
 from fieldfare.pipeline.watching import Watcher
-from fieldfare.store.log import SubscriptionStore, open_store
+from fieldfare.store.subscription_store import SubscriptionStore, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,7 +21,7 @@ from rich.console import Console
 
 from fieldfare.demo import live, traffic
 from fieldfare.errors import FieldfareError
-from fieldfare.store.log import SubscriptionStore, open_store
+from fieldfare.store.subscription_store import SubscriptionStore, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

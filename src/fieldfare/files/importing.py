@@ -22,7 +22,7 @@ from fieldfare.files.subscriptions import TERM_COLUMNS, SubscriptionRow, check_r
 from fieldfare.language import compile_many
 from fieldfare.model import SubscriptionId
 from fieldfare.store.incoming import INTEGER, STRING, Terms, typed_id
-from fieldfare.store.log import SubscriptionStore
+from fieldfare.store.subscription_store import SubscriptionStore
 
 _CHUNK_ROWS = 50_000
 

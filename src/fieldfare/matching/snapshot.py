@@ -9,7 +9,6 @@ The folder is written under another name and renamed when complete, so it is the
 
 from __future__ import annotations
 
-import os
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -21,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fieldfare.durable import flush_file, flush_folder, rename
 from fieldfare.errors import SnapshotError
 from fieldfare.matching.axis import Axis
 from fieldfare.matching.batch import Texts
@@ -88,8 +88,7 @@ def save_segments(segments: tuple[Segment, ...], folder: Path) -> None:
             unfinished = Path(scratch) / "snapshot"
             unfinished.mkdir()
             _write(segments, unfinished)
-            unfinished.rename(folder)
-        _sync_folder(folder.parent)
+            rename(unfinished, folder)
     except OSError as error:
         raise SnapshotError(f"the index could not be saved to {folder}: {error.strerror or error}") from error
 
@@ -97,29 +96,16 @@ def save_segments(segments: tuple[Segment, ...], folder: Path) -> None:
 def _write(segments: tuple[Segment, ...], folder: Path) -> None:
     with (folder / _ARRAYS).open("wb") as file:
         described = [_write_segment(file, segment) for segment in segments]
-        _sync(file)
+        flush_file(file)
     ids = _encoded_ids(segments)
     with (folder / _IDS).open("wb") as file:
         file.write(ids)
-        _sync(file)
+        flush_file(file)
     with (folder / _MANIFEST).open("wb") as file:
         manifest = sealed(_Manifest(FORMAT, zlib.crc32(ids), described))
         file.write(msgspec.json.format(msgspec.json.encode(manifest)))
-        _sync(file)
-    _sync_folder(folder)
-
-
-def _sync(file: Any) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        flush_file(file)
+    flush_folder(folder)
 
 
 def _write_segment(file: Any, segment: Segment) -> _Segment:

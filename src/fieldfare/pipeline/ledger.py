@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from fieldfare.durable import flush_file, flush_folder, write_all
 from fieldfare.errors import InputError
 
 _LOCK_SECONDS_MAX = 30.0  # for the process of a run that was killed to notice it
@@ -119,8 +120,8 @@ class Ledger(FileList):
         """Add files. They are durable when this returns."""
         added = list(files)
         if added:
-            _write_all(self._descriptor, b"".join(msgspec.json.encode(file) + b"\n" for file in added))
-            os.fsync(self._descriptor)
+            write_all(self._descriptor, b"".join(msgspec.json.encode(file) + b"\n" for file in added))
+            flush_file(self._descriptor)
             self._remember(added)
 
     def close(self) -> None:
@@ -141,12 +142,8 @@ class Ledger(FileList):
 
     def _load(self) -> None:
         os.ftruncate(self._descriptor, self._parse(self.path.read_bytes()))
-        os.fsync(self._descriptor)  # what was read may have been written, but not made durable, by a run that died
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        flush_file(self._descriptor)  # what was read may have been written, but not made durable, by a run that died
+        flush_folder(self.path.parent)
 
 
 def divided(slices: Iterable[Slice], tasks: int) -> list[list[Slice]]:
@@ -164,8 +161,3 @@ def divided(slices: Iterable[Slice], tasks: int) -> list[list[Slice]]:
             groups[group].append(moved)
             start = stop
     return groups
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    while content:
-        content = content[os.write(descriptor, content) :]

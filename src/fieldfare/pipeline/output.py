@@ -13,7 +13,6 @@ staging folders of earlier runs before removing them, so that what is left of th
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from fieldfare.durable import UnflushedError, flush_file, flush_folder, make_folder, rename
 from fieldfare.errors import OutputError
 from fieldfare.pipeline.reports import BadEvent
 from fieldfare.pipeline.writer import EventWriter, WriteOptions, output_errors
@@ -61,22 +61,21 @@ class OutputFolder:
     def prepare(self) -> None:
         """Take the folder over from earlier runs; an error if it is not this pipeline's."""
         with output_errors(self.folder):
-            _make(self.folder)
+            make_folder(self.folder)
             is_new = not self._is_ours()
             for leftover in self.folder.glob(f"{_STAGING}*"):
                 shutil.rmtree(leftover.rename(self.folder / f"{_STAGING}{uuid.uuid4().hex}"))
             self._staging.mkdir()
             if is_new:
                 _write(self._staging / _OWNER, _json(self._owner))
-                (self._staging / _OWNER).rename(self.folder / _OWNER)
-                _sync(self.folder)
+                rename(self._staging / _OWNER, self.folder / _OWNER)
 
     def is_committed(self, batch_id: int) -> bool:
         """Whether a batch is there, and durably so."""
         with output_errors(self.folder):
             is_there = batch_folder(self.folder, batch_id).exists()
             if is_there:
-                _sync(self.folder)  # the run that committed it may have been killed before it did this
+                flush_folder(self.folder)  # the run that committed it may have been killed before it did this
         return is_there
 
     def stage(self, batch_id: int) -> str:
@@ -166,24 +165,21 @@ class OutputFolder:
             note=dict(note),
         )
         _write(folder / COMMIT, _json(commit))
-        _sync(folder)
+        flush_folder(folder)
         return folder
 
     def _publish(self, assembled: Path, batch_id: int) -> None:
         target = batch_folder(self.folder, batch_id)
         try:
-            assembled.rename(target)
-        except OSError as error:
-            if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
-                raise
-            _sync(self.folder)  # another commit of this batch was faster
-            return
-        try:
-            _sync(self.folder)
-        except OSError:
+            rename(assembled, target)
+        except UnflushedError:
             with suppress(OSError):
                 target.rename(assembled)  # not known to be durable, so it must not be taken for committed
             raise
+        except OSError as error:
+            if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
+                raise
+            flush_folder(self.folder)  # another commit of this batch was faster
 
 
 def _json(record: msgspec.Struct) -> bytes:
@@ -193,21 +189,4 @@ def _json(record: msgspec.Struct) -> bytes:
 def _write(path: Path, content: bytes) -> None:
     with path.open("xb") as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _make(folder: Path) -> None:
-    """Make a folder, and those it is in, durably."""
-    if not folder.exists():
-        _make(folder.parent)
-        folder.mkdir(exist_ok=True)
-        _sync(folder.parent)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        flush_file(file)

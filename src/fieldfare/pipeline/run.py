@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import LongType, StringType
 
+from fieldfare.durable import NewFile
 from fieldfare.errors import FieldfareError, PipelineError
 from fieldfare.forwarding import Policy
 from fieldfare.partitioning.layout import Layout
@@ -37,7 +38,7 @@ from fieldfare.pipeline.system_columns import APPENDED_AT
 from fieldfare.pipeline.watching import Watcher
 from fieldfare.store.base import ALL, Order, Scope
 from fieldfare.store.catalog import Catalog
-from fieldfare.store.log import SubscriptionStore, open_store
+from fieldfare.store.subscription_store import SubscriptionStore, open_store
 
 AUTO = "auto"
 _POLL_SECONDS = 0.1
@@ -312,7 +313,6 @@ def _id_type(state: Path, store: SubscriptionStore) -> LongType | StringType:
 
 def _remembered(path: Path, make: Callable[[], str]) -> str:
     if not path.exists():
-        unfinished = path.with_suffix(".tmp")
-        unfinished.write_text(make(), encoding="utf-8")
-        unfinished.rename(path)
+        with NewFile(path) as file:
+            file.write(make().encode())
     return path.read_text(encoding="utf-8")

@@ -232,12 +232,8 @@ def _schema(spark: SparkSession, source: FolderSource, file_format: Format) -> S
             f"{source.folder}: cannot tell the events' schema: {error}; give it, as in 'price DOUBLE'"
         ) from error
     saved.parent.mkdir(parents=True, exist_ok=True)
-    file = AtomicFile(saved)
-    stream = file.open()
-    stream.write(schema.json().encode())
-    stream.flush()
-    os.fsync(stream.fileno())
-    file.commit()
+    with AtomicFile(saved) as stream:
+        stream.write(schema.json().encode())
     return schema
 
 

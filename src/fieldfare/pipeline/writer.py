@@ -8,7 +8,6 @@ say nothing of ids in lists. String ids are written as a dictionary of the strin
 from __future__ import annotations
 
 import errno
-import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fieldfare.durable import flush_file
 from fieldfare.errors import EventError, OutputError
 from fieldfare.store.outputs import BATCH_ID, SUBSCRIPTION_IDS, WrittenFile
 
@@ -89,8 +89,7 @@ class EventWriter:
             if self._file is None or self._parquet is None:
                 return None
             self._parquet.close()
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            flush_file(self._file)
             self._file.close()
             return WrittenFile(str(self._path), self._rows, self._matches, self._path.stat().st_size)
 

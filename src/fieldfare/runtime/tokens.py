@@ -11,7 +11,6 @@ import fcntl
 import hashlib
 import hmac
 import logging
-import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from fieldfare.durable import NewFile
 from fieldfare.errors import ConfigError, UnauthenticatedError
 from fieldfare.messages import Identity, Right
 from fieldfare.runtime.exposure import is_loopback
@@ -99,23 +99,10 @@ class TokenFile:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 tokens = self.tokens()
                 yield tokens
-                self._write(msgspec.json.format(msgspec.json.encode(_Kept(_VERSION, tokens)), indent=2) + b"\n")
+                with NewFile(self.path, 0o600) as file:
+                    file.write(msgspec.json.format(msgspec.json.encode(_Kept(_VERSION, tokens)), indent=2) + b"\n")
         except OSError as error:
             raise ConfigError(f"{self.path}: cannot be written: {error.strerror}") from error
-
-    def _write(self, content: bytes) -> None:
-        partial = self.path.with_suffix(".partial")
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "wb") as stream:  # noqa: PTH123 - a path would not let us set the mode from the start
-            stream.write(content)
-            stream.flush()
-            os.fsync(descriptor)
-        partial.replace(self.path)
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 class Authenticator:

@@ -18,7 +18,7 @@ from fieldfare.store.journal import Journal, JournalOptions
 
 RECORDS_PER_FETCH = 4  # few, so that readers have to ask several times
 # Small, so that short runs begin new segments and cross blocks too.
-OPTIONS = JournalOptions(segment_bytes=64 * 1024, block_bytes=2 * 1024, piece_records_max=RECORDS_PER_FETCH)
+OPTIONS = JournalOptions(segment_bytes=64 * 1024, block_bytes=512, piece_records_max=RECORDS_PER_FETCH)
 
 
 class _File:
@@ -146,13 +146,13 @@ class SimulatedLog:
         "_flushing",
         "_journal",
         "_life",
-        "_options",
         "_rng",
         "_waiting",
         "appended_since_checkpoint",
         "flush_seconds",
         "on_failure",
         "on_stored",
+        "options",
         "stall_seconds",
     )
 
@@ -171,7 +171,7 @@ class SimulatedLog:
         self._clock = clock
         self._rng = rng
         self._codec = codec
-        self._options = options
+        self.options = options  # for the next start of the node
         self._disk = SimulatedDisk()
         self._journal: Journal[Any] | None = None  # while the node lives, once it has been needed
         self._waiting: list[_Entry] = []
@@ -230,7 +230,7 @@ class SimulatedLog:
         return self._recover()[0] if self._journal is None else self._journal
 
     def _recover(self) -> tuple[Journal[Any], list[Any]]:
-        journal = Journal(self._disk, self._codec, self._options, warn=_ignore)
+        journal = Journal(self._disk, self._codec, self.options, warn=_ignore)
         records = list(journal.recover())
         self._journal = journal
         return journal, records
@@ -253,7 +253,7 @@ class SimulatedLog:
             return []
         if self._journal is None:
             return self._recover()[1]
-        return list(Journal(self._disk.copy(), self._codec, self._options).recover())
+        return list(Journal(self._disk.copy(), self._codec, self.options).recover())
 
     def checkpoint(self, records: Sequence[Any]) -> None:
         """From now on these records stand for all that were stored before, but for the events themselves.

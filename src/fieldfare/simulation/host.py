@@ -286,6 +286,7 @@ class SimulatedHost:
         node = self._kernel.node if self._kernel is not None else None
         if isinstance(node, LoggingNode) and self.log.appended_since_checkpoint >= self.checkpoint_records:
             self.log.checkpoint(node.checkpoint())
+            self.log.trim(self.now)
 
     def _tell_first(self, message: Input) -> None:
         """The log's answers are handled at once: what waits may build on them."""

@@ -1,10 +1,13 @@
-"""Subscriptions that outlive processes: a durable, versioned log of them, and what is compiled from it.
+"""What outlives processes: subscriptions and what is compiled from them, a node's journal, a pipeline's output.
 
-`log` is what people hold, and knows no database by name; `sqlite` and `postgres` are the two there are.
+subscription_store   all subscriptions that ever were, with their versions; `sqlite` and `postgres` hold the tables
+catalog              the compiled subscriptions: a base and a delta for each version that is in use
+journal              the log of a node: events and other records; `folder` is its disk
+outputs              what the pipeline has committed, for readers
 """
 
 from __future__ import annotations
 
-from fieldfare.store.log import Changes, State, StoredSubscription, SubscriptionStore, open_store
+from fieldfare.store.subscription_store import Changes, State, StoredSubscription, SubscriptionStore, open_store
 
 __all__ = ["Changes", "State", "StoredSubscription", "SubscriptionStore", "open_store"]

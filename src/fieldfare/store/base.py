@@ -32,7 +32,7 @@ from fieldfare.matching.snapshot import is_sound, sealed
 from fieldfare.partitioning.indexes import part_index
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.plan import LayoutPlan, Reshape
-from fieldfare.store.log import SubscriptionStore
+from fieldfare.store.subscription_store import SubscriptionStore
 
 FORMAT = 2
 _MANIFEST, _NUMBERS = "base.json", "numbers.npy"
@@ -40,7 +40,7 @@ UNFINISHED = ".unfinished-"
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """Which subscriptions of a store are meant; None is all."""
+    """Which subscriptions of a store to take: those of a tenant and a topic; None means all."""
 
     tenant: str | None = None
     topic: str | None = None
@@ -82,7 +82,7 @@ class Base:
 
     @cached_property
     def layout(self) -> Layout:
-        """How it is divided."""
+        """The layout by which its subscriptions are divided among matchers."""
         return Layout.from_json(self.manifest.layout)
 
     @cached_property
@@ -91,7 +91,7 @@ class Base:
         return self._array(_NUMBERS)
 
     def positions(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Where subscriptions stand that are in this base."""
+        """The positions in this base of subscriptions, given by their numbers in the store."""
         return np.searchsorted(self.numbers, numbers)
 
     def index(self, part: int) -> Index:
@@ -141,7 +141,7 @@ def newest_base(snapshots: Path, store: SubscriptionStore, scope: Scope, plan: L
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What a base is made for: some subscriptions, divided as planned, or by an earlier layout with one change."""
+    """Which base to make: its subscriptions, divided by a plan, or by reshaping an earlier layout if that is given."""
 
     scope: Scope
     plan: LayoutPlan
@@ -202,7 +202,7 @@ def save_base(contents: Contents, snapshots: Path, order: Order) -> Base:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What was written: how many subscriptions each part holds, and how large the indexes are in all."""
+    """What was written: how many subscriptions each part holds, and the size of all indexes together."""
 
     sizes: list[int]
     checksums: dict[str, int]
@@ -227,7 +227,7 @@ def _write(folder: Path, contents: Contents, layout: Layout) -> _Parts:
 
 
 def _save(path: Path, array: npt.NDArray[Any]) -> int:
-    """Save an array; its checksum."""
+    """Save an array, and return its checksum."""
     content = BytesIO()  # writing to a file itself, NumPy does not say that the disk is full, only that it failed
     np.save(content, array)
     path.write_bytes(content.getbuffer())

@@ -1,4 +1,4 @@
-"""The catalog of compiled versions: which base and which delta hold what the store says now.
+"""The catalog of compiled versions: which base and which delta together hold the subscriptions that are active now.
 
 A change of subscriptions makes a small delta at once. When the delta has grown, or the layout is to change, a new
 base is made by a process in the background, while batches go on with the old one.
@@ -19,8 +19,8 @@ from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.plan import LayoutPlan, Reshape
 from fieldfare.store.base import UNFINISHED, Base, Order, build_base, newest_base, open_base
 from fieldfare.store.delta import Delta, write_delta
-from fieldfare.store.log import SubscriptionStore, open_store
 from fieldfare.store.parts import Version
+from fieldfare.store.subscription_store import SubscriptionStore, open_store
 
 DELTA_SHARE_MAX = 0.05  # of the base's subscriptions
 DELTA_SIZE_MIN = 20_000  # a smaller delta is not worth a new base, whatever its share
@@ -78,7 +78,7 @@ class Catalog:
         return self._build is not None
 
     def version(self, now_seconds: float) -> Version:
-        """What the store holds now, ready to be matched against. What earlier batches used is kept for one batch."""
+        """The subscriptions that are active now, compiled. The version before stays on disk until the next call."""
         self._adopt()
         self._base = self._base or self._new_base()
         self._store.expire(now_seconds)
@@ -102,13 +102,13 @@ class Catalog:
         return True
 
     def discard(self) -> None:
-        """A version turned out to be damaged: the next one is made anew from the store, which is the truth."""
+        """A compiled version is damaged: make the next one from the store again, without using what is on disk."""
         if self._base is not None:
             shutil.rmtree(self._base.folder, ignore_errors=True)
         self._base = self._delta = None
 
     def close(self) -> None:
-        """End what runs in the background."""
+        """Stop the process in the background, if one runs."""
         if self._build is not None:
             self._build.process.kill()
             self._build.process.communicate()
@@ -137,7 +137,7 @@ class Catalog:
         self._delta = write_delta(self.base, changes)
 
     def _clean(self, keep: set[Path]) -> None:
-        """Remove what no batch uses; while a base is being made, any that is not known may be that one."""
+        """Remove folders that no batch uses. While a base is being made, unknown folders stay: one may be that base."""
         stale = ("delta-",) if self._build else ("delta-", "base-", UNFINISHED)
         for folder in self._snapshots.iterdir():
             if folder.name.startswith(stale) and folder not in keep:

@@ -1,4 +1,4 @@
-"""What the subscription log needs of a database, so that its logic is written once for SQLite and PostgreSQL.
+"""What the subscription store needs of a database, so that its logic is written once for SQLite and PostgreSQL.
 
 SQL is written with `?` for values, in the part of the language that both understand; a `Dialect` names the rest.
 """
@@ -18,7 +18,7 @@ INCOMING_COLUMNS = ("place", "subscription_id", "tenant", "topic", "condition", 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """Where the databases differ in what they are told."""
+    """The words that differ between the databases."""
 
     integer: str  # a type of 64 bits
     text: str
@@ -31,15 +31,15 @@ class Session(Protocol):
     """A transaction under way."""
 
     def execute(self, sql: str, *values: object) -> int:
-        """Change rows; how many were changed."""
+        """Run a statement that changes rows; returns how many were changed."""
         ...
 
     def rows(self, sql: str, *values: object) -> list[Row]:
-        """The few rows of a query."""
+        """All rows of a query that finds few."""
         ...
 
     def chunks(self, sql: str, *values: object) -> Iterator[list[Row]]:
-        """The many rows of a query, some at a time."""
+        """The rows of a query that may find many, in chunks."""
         ...
 
     def stage(self, rows: Iterable[Row]) -> None:
@@ -52,7 +52,7 @@ class Database(Protocol):
 
     @property
     def dialect(self) -> Dialect:
-        """How to speak to it."""
+        """The words that it understands."""
         ...
 
     @property

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from fieldfare.errors import SnapshotError
 from fieldfare.matching.index import Index
 from fieldfare.store.base import UNFINISHED, Base
-from fieldfare.store.log import Changes
+from fieldfare.store.subscription_store import Changes
 
 _REMOVED, _ADDED = "removed.bin", "added"
 

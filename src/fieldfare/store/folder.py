@@ -9,10 +9,11 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from fieldfare import durable
 from fieldfare.errors import JournalError, JournalFailedError, JournalFullError
 
 _TEMPORARY = ".tmp"
@@ -30,11 +31,12 @@ class FolderFile:
     def append(self, data: bytes) -> None:
         """Write at the end. If this fails, a part may have been written."""
         with _storing(self._path):
-            write(self._file, data)
+            durable.write_all(self._file, data)
 
     def flush(self) -> None:
         """Make what was written durable."""
-        flush(self._file, self._path)
+        with _storing(self._path):
+            durable.flush_data(self._file)
 
     def cut(self, size: int) -> None:
         """Remove what lies after this many bytes, durably."""
@@ -44,7 +46,7 @@ class FolderFile:
             raise JournalFailedError(
                 f"{self._path}: cannot be cut off at byte {size}: {error.strerror}: check the disk, then start again"
             ) from error
-        flush(self._file, self._path)
+        self.flush()
 
     def close(self) -> None:
         """Close it, without a flush."""
@@ -57,7 +59,7 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         with _storing(self.path):
-            self._create()
+            durable.make_folder(self.path, 0o700)
             self._file = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -69,16 +71,6 @@ class Folder:
             except OSError:
                 os.close(self._file)
                 raise
-
-    def _create(self) -> None:
-        missing = [path for path in (self.path, *self.path.parents) if not path.exists()]
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in missing:
-            parent = os.open(path.parent, os.O_RDONLY)
-            try:
-                flush(parent, path.parent, os.fsync)
-            finally:
-                os.close(parent)
 
     def name_of(self, kind: str, number: int) -> str:
         """The file's path."""
@@ -110,10 +102,9 @@ class Folder:
         with _storing(path):
             file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
             try:
-                write(file, data)
-                flush(file, temporary)
-                temporary.replace(path)
-                flush(self._file, self.path, os.fsync)
+                durable.write_all(file, data)
+                durable.flush_data(file)
+                durable.rename(temporary, path)
             except BaseException:
                 os.close(file)
                 temporary.unlink(missing_ok=True)
@@ -131,7 +122,7 @@ class Folder:
         path = self._path_of(kind, number)
         with _storing(path):
             path.unlink(missing_ok=True)
-        flush(self._file, self.path, os.fsync)
+            durable.flush_folder(self.path)
 
     def close(self) -> None:
         """Unlock the folder."""
@@ -143,6 +134,11 @@ def _storing(path: Path) -> Iterator[None]:
     """Translate what the file system reports while something is written."""
     try:
         yield
+    except durable.UnflushedError as error:
+        raise JournalFailedError(
+            f"{path}: cannot be flushed: {error.strerror}: what was written last may be lost; check the disk, then "
+            "start again"
+        ) from error
     except OSError as error:
         if error.errno in _NOT_NOW:
             raise JournalFullError(f"{path}: nothing was written: {error.strerror}: free some space") from error
@@ -157,25 +153,3 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise JournalFailedError(f"{path}: cannot be read: {error.strerror}: check the disk and the rights") from error
-
-
-def write(file: int, data: bytes) -> None:
-    """Write all of it. If that fails, a part may have been written."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(file, rest) :]
-
-
-# Enough for a file; a folder takes fsync, since a new name in it may count as no more than a new time.
-_flush: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
-
-
-def flush(file: int, path: Path, call: Callable[[int], None] = _flush) -> None:
-    """Make what was written durable. If this fails once, trying it again proves nothing."""
-    try:
-        call(file)
-    except OSError as error:
-        raise JournalFailedError(
-            f"{path}: cannot be flushed: {error.strerror}: what was written last may be lost; check the disk, then "
-            "start again"
-        ) from error

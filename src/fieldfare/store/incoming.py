@@ -28,7 +28,7 @@ Subscriptions = Mapping[str, str] | Mapping[int, str] | Mapping[SubscriptionId, 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What holds for subscriptions that do not say it themselves. No lifetime means forever."""
+    """The defaults for subscriptions that name no tenant, topic or lifetime. No lifetime means forever."""
 
     tenant: str
     topic: str
@@ -41,7 +41,7 @@ def id_type_of(ids: pa.Array) -> str:
 
 
 def typed_id(text: str, id_type: str | None) -> SubscriptionId:
-    """The id that a text names, where ids are of this type: "12" is 12 among integers."""
+    """A text as an id of this type: "12" becomes 12 if ids are integers."""
     if id_type != INTEGER:
         if len(text.encode(errors="surrogatepass")) > _ID_BYTES_MAX:
             raise InvalidIdError(f"the id {text[:50]!r}… is longer than {_ID_BYTES_MAX:,} bytes")
@@ -54,7 +54,7 @@ def typed_id(text: str, id_type: str | None) -> SubscriptionId:
 
 
 def stored_ids(given: Iterable[object]) -> pa.Array:
-    """Ids as an Arrow array, sound and short enough to be stored."""
+    """Ids as an Arrow array; InvalidIdError if one cannot be stored."""
     ids = ids_of(given)
     if pa.types.is_integer(ids.type):
         return ids
@@ -64,7 +64,7 @@ def stored_ids(given: Iterable[object]) -> pa.Array:
 
 
 def incoming_rows(given: Subscriptions | pa.Table, terms: Terms, now_seconds: float) -> tuple[pa.Array, list[Row]]:
-    """The ids of the given subscriptions, and their rows for the table of incoming ones."""
+    """The ids of subscriptions, and their rows for the table of incoming subscriptions."""
     tenants: list[Any]
     topics: list[Any]
     lifetimes: list[Any]
@@ -110,7 +110,7 @@ def texts(ids: pa.Array) -> list[str]:
 
 
 def id_rows(ids: pa.Array) -> list[Row]:
-    """Rows for the table of incoming ones that ask about ids only."""
+    """Rows for the table of incoming subscriptions that hold only ids, for questions about them."""
     return [(place, text, None, None, None, None) for place, text in enumerate(texts(ids), start=1)]
 
 
@@ -136,7 +136,7 @@ def _expiry(lifetime_seconds: float | None, now_seconds: float) -> int | None:
 
 
 def _check_conditions(ids: pa.Array, conditions: Sequence[str]) -> None:
-    """The first condition that cannot be stored is raised, with the id of its subscription."""
+    """Raise the error of the first condition that cannot be stored, with the id of its subscription."""
     for number, error in compile_many(conditions).errors:
         error.add_note(f"in subscription {ids[number].as_py()!r}")
         raise error
@@ -148,7 +148,7 @@ def _check_conditions(ids: pa.Array, conditions: Sequence[str]) -> None:
 
 
 def _names(given: Sequence[str | None], otherwise: str) -> list[str]:
-    """Tenants or topics."""
+    """The column of tenants or of topics, with the default in place of nulls."""
     names = [otherwise if name is None else name for name in given]
     for name in set(names):
         if not name or "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):

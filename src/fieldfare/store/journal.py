@@ -226,8 +226,8 @@ class Journal(Generic[R]):
         bodies = [self._codec.encode(record) for record in records]
         spans = [self._codec.span(record) for record in records]
         size = sum(map(len, bodies)) + FRAME_BYTES * len(bodies)
-        with self._storing() as current:
-            file, last = current, self._segments.last
+        file, last = self._usable(), self._segments.last
+        try:
             if last.size > last.start and last.size + size > self._options.segment_bytes:
                 self._flush()
                 file = self._begin_segment(last.number + 1)
@@ -235,6 +235,9 @@ class Journal(Generic[R]):
                 self._write(file, framed(bodies, is_after_flush=self._is_flushed))
             if sync:
                 self._flush()
+        except JournalFailedError as error:
+            self._failure = error
+            raise
         for span, body in zip(spans, bodies, strict=True):
             self._segments.add(span, FRAME_BYTES + len(body))
 
@@ -261,15 +264,20 @@ class Journal(Generic[R]):
         self._segments.begin(number, len(head), self.last_position)
         return file
 
-    @contextmanager
-    def _storing(self) -> Iterator[DiskFile]:
-        """What every change has in common: it needs an open journal, and once one has failed, all others do."""
+    def _usable(self) -> DiskFile:
+        """The last segment, if it can be written."""
         if self._failure is not None:
             raise JournalFailedError(str(self._failure)) from self._failure
         if self._file is None:
             raise JournalError(f"{self._name(1)}: the log is not open: recover it first, to the end")
+        return self._file
+
+    @contextmanager
+    def _storing(self) -> Iterator[None]:
+        """A change that is the last one if the disk fails in it."""
+        self._usable()
         try:
-            yield self._file
+            yield
         except JournalFailedError as error:
             self._failure = error
             raise

@@ -1,4 +1,4 @@
-"""What a matcher matches against, put together from what lies in shared storage and kept for the next batch.
+"""The indexes that a matcher searches, mapped from shared storage and kept for the next batch.
 
 A worker process lives through many batches. It maps a part of the base when it first needs it, marks what a delta
 has removed, and puts the shared part and the delta's own index beside it; nothing is copied.
@@ -40,7 +40,7 @@ class Version:
         return _mapped_base(self.base).base.manifest.part_sizes
 
     def index(self, part: int) -> Index:
-        """All that has to be searched for an event that visits a part."""
+        """The index of everything that must be searched for an event that visits a part."""
         return _mapped_version(self.base, self.delta).index(part)
 
 
@@ -59,7 +59,7 @@ class _MappedBase:
 
 
 class _MappedVersion:
-    """A base as a delta changes it."""
+    """A base without the subscriptions that a delta removed, and with those that it added."""
 
     def __init__(self, mapped: _MappedBase, delta: Path | None) -> None:
         self._mapped = mapped

@@ -31,15 +31,15 @@ class PostgresSession:
         self._connection = connection
 
     def execute(self, sql: str, *values: object) -> int:
-        """Change rows; how many were changed."""
+        """Run a statement that changes rows; returns how many were changed."""
         return self._connection.execute(_query(sql), values).rowcount
 
     def rows(self, sql: str, *values: object) -> list[Row]:
-        """The few rows of a query."""
+        """All rows of a query that finds few."""
         return self._connection.execute(_query(sql), values).fetchall()
 
     def chunks(self, sql: str, *values: object) -> Iterator[list[Row]]:
-        """The many rows of a query, some at a time."""
+        """The rows of a query that may find many, in chunks."""
         with self._connection.cursor("fieldfare") as cursor:
             cursor.execute(_query(sql), values)
             while rows := cursor.fetchmany(_CHUNK_ROWS):

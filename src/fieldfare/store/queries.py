@@ -1,4 +1,4 @@
-"""The statements of the log: what it asks of the table of subscriptions, and how it changes it."""
+"""The SQL statements of the subscription store."""
 
 # A filter that is None asks for every tenant, or every topic.
 STATE = """

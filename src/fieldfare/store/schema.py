@@ -1,4 +1,4 @@
-"""The tables of a store: one row that is its clock, and the subscriptions with their first and last versions."""
+"""The tables of a store: one row with its version, and the subscriptions with their first and last versions."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ _TABLES = (
 
 
 class Meta(NamedTuple):
-    """What a store says of itself."""
+    """The one row that describes a store."""
 
     identity: str
     schema_version: int
     version: int
-    forgotten: int  # the earliest version whose state is still known
+    forgotten: int  # the earliest version whose state is known; more than 0 where version 0.3 removed history
     id_type: str | None  # of all ids: "integer" or "string"; None before the first subscription
 
 
 def read_meta(session: Session) -> Meta:
-    """The row of the clock."""
+    """Read the row that describes the store."""
     rows = session.rows("SELECT identity, schema_version, version, forgotten, id_type FROM fieldfare_store")
     return Meta(*rows[0])
 
 
 def opened(database: Database, identity: str | None) -> Meta:
-    """What the store in a database says of itself. Where there is none, it is created, if an identity is given."""
+    """The row that describes the store in a database. If there is no store, one is created, if an identity is given."""
     with database.transaction(is_writing=False) as session:
         is_there = _has_store(session, database)
     if not is_there:

@@ -124,7 +124,7 @@ class Segments:
 
     def add(self, span: Span | None, size: int) -> Place:
         """A record of this size was written, with the events of this span; the place where the record begins."""
-        segment = self.last
+        segment = self._segments[-1]
         place = segment.end
         segment.size += size
         if span is not None:
@@ -132,10 +132,11 @@ class Segments:
             blocks = self._blocks.get(stream)
             if blocks is None:
                 blocks = self._blocks[stream] = _Blocks(self._block_bytes)
-            blocks.add(first, place, segment.end)
-            _, expires_before = segment.streams.get(stream, (last, expires_at))
-            segment.streams[stream] = last, max(expires_before, expires_at)
-            segment.first = first if segment.first is None else segment.first
+            blocks.add(first, place, place + size)
+            known = segment.streams.get(stream)
+            segment.streams[stream] = last, expires_at if known is None else max(known[1], expires_at)
+            if segment.first is None:
+                segment.first = first
             self.last_position = max(self.last_position, last)
         return place
 

@@ -29,15 +29,15 @@ class SqliteSession:
         self._connection = connection
 
     def execute(self, sql: str, *values: object) -> int:
-        """Change rows; how many were changed."""
+        """Run a statement that changes rows; returns how many were changed."""
         return self._connection.execute(sql, values).rowcount
 
     def rows(self, sql: str, *values: object) -> list[Row]:
-        """The few rows of a query."""
+        """All rows of a query that finds few."""
         return self._connection.execute(sql, values).fetchall()
 
     def chunks(self, sql: str, *values: object) -> Iterator[list[Row]]:
-        """The many rows of a query, some at a time."""
+        """The rows of a query that may find many, in chunks."""
         with closing(self._connection.execute(sql, values)) as cursor:
             while rows := cursor.fetchmany(_CHUNK_ROWS):
                 yield rows
@@ -91,7 +91,7 @@ class SqliteDatabase:
             self._connection.close()
 
     def _check_file(self) -> None:
-        """What is written to a file that was deleted or replaced under its name would be lost without a word."""
+        """Raise if the file was deleted or replaced: what is written to it now would be lost silently."""
         if self._is_closed:
             raise StoreError(f"{self.name}: this store was closed")
         try:

@@ -11,7 +11,7 @@ from fieldfare.runtime.spark.collector import Collector
 from fieldfare.runtime.spark.options import SparkOptions, SparkTopic
 from fieldfare.runtime.spark.pipeline_subscriptions import PipelineSubscriptions
 from fieldfare.runtime.spark.topic_bridge import BridgeContext, TopicBridge
-from fieldfare.store.log import SubscriptionStore, open_store
+from fieldfare.store.subscription_store import SubscriptionStore, open_store
 
 _THREADS = 8
 _COLLECT_SECONDS = 0.02

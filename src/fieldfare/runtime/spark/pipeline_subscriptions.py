@@ -15,7 +15,7 @@ from fieldfare.errors import FieldfareError
 from fieldfare.messages import HandedOver, HandSubscription
 from fieldfare.runtime.spark.event_lines import MARK
 from fieldfare.runtime.spark.options import SparkTopic
-from fieldfare.store.log import SubscriptionStore
+from fieldfare.store.subscription_store import SubscriptionStore
 
 _OURS, _MARKS = "s/", "m/"
 _Row = tuple[str, str, str, str]  # subscription_id, condition, tenant, topic

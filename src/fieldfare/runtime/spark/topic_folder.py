@@ -15,13 +15,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from fieldfare.durable import NewFile
 from fieldfare.messages import MatchedEvent
 from fieldfare.runtime.spark.event_lines import EVENT, MARK, Carried, Columns, EventRows
 from fieldfare.runtime.spark.pipeline_subscriptions import subscription_of
 from fieldfare.store.outputs import SUBSCRIPTION_IDS, batch_folder, read_commit
 
 _file_name = re.compile(r"(\d{20})\.jsonl", re.ASCII)
-_PARTIAL, _REMOVED = ".partial", "_removed-"
+_REMOVED = "_removed-"
 _carried = msgspec.json.Decoder(Carried)
 
 
@@ -55,7 +56,7 @@ class TopicFolder:
         """Make the folders, if they are not there; the columns that were learned."""
         for folder in (self.events, self.output):
             folder.mkdir(parents=True, exist_ok=True)
-        for leftover in self.events.glob(f".*{_PARTIAL}"):
+        for leftover in self.events.glob(".*.partial"):
             leftover.unlink()
         for leftover in self.output.glob(f"{_REMOVED}*"):
             shutil.rmtree(leftover)
@@ -111,21 +112,8 @@ class TopicFolder:
 
 def _write(path: Path, content: Iterable[bytes], time_ns: int | None = None) -> None:
     """Write a file that appears whole, and durably."""
-    partial = path.with_name(f".{path.name}{_PARTIAL}")
-    try:
-        with partial.open("wb") as file:
-            file.writelines(content)
+    with NewFile(path) as file:
+        file.writelines(content)
+        if time_ns is not None:
             file.flush()
-            if time_ns is not None:
-                os.utime(file.fileno(), ns=(time_ns, time_ns))
-            os.fsync(file.fileno())
-        partial.rename(path)
-    except OSError:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise
-    descriptor = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            os.utime(file.fileno(), ns=(time_ns, time_ns))

@@ -1,4 +1,4 @@
-"""What is read out of the log: states and changes as Arrow columns, single subscriptions as records."""
+"""What is read out of the subscription store: states and changes as Arrow columns, or single subscriptions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class StoredSubscription:
 
 
 def stored_subscription(row: Row, id_type: str | None) -> StoredSubscription:
-    """A record of the row of a subscription."""
+    """The subscription in a row of the table."""
     number, text, condition, tenant, topic, created_at, expires_at = row
     return StoredSubscription(
         number,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -180,12 +181,14 @@ def test_versions_that_are_not_known(store: SubscriptionStore) -> None:
     store.add({"a": "x = 1", "b": "x = 2"}, now_seconds=NOW)
     store.remove(["a"])
     store.remove(["b"])
-    for ask in (store.active, store.changes, store.forget):
+    for ask in (store.active, store.changes):
         with pytest.raises(HistoryError, match="has not been"):
             ask(5)
-    assert store.forget(3) == 1
+    with store._writing(0) as (session, _):  # as version 0.3 did when it was told to remove history
+        session.execute("UPDATE fieldfare_store SET forgotten = ?", 3)
+        assert session.execute("DELETE FROM fieldfare_subscriptions WHERE ended <= ?", 3) == 1
     assert store.changes(3).ended.tolist() == [2]
-    for ask in (store.active, store.changes, store.forget):
+    for ask in (store.active, store.changes):
         with pytest.raises(HistoryError, match="forgotten"):
             ask(2)
 
@@ -217,6 +220,11 @@ def test_many_rows_in_several_chunks(store: SubscriptionStore, monkeypatch: pyte
     given = {number: f"x = {number}" for number in range(100)}
     store.add(given, now_seconds=NOW)
     assert by_id(store.active()) == given
+
+
+def test_what_programs_for_version_0_3_import_is_still_there() -> None:
+    module = importlib.import_module("fieldfare.store.log")
+    assert (module.open_store, module.SubscriptionStore) == (open_store, SubscriptionStore)
 
 
 def test_an_address_of_something_else() -> None:
