@@ -15,7 +15,9 @@ from tests.matching.strategies import FLOATS, INTEGERS, MOMENTS, STRINGS, sql
 
 from fieldfare.errors import SnapshotError
 from fieldfare.matching import oracle
+from fieldfare.matching.passing import attributes_of, can_judge, passes
 from fieldfare.matching.residual import Residuals
+from fieldfare.matching.rows import cuts_of
 from fieldfare.model import Arithmetic, Attribute, Comparison, Expression, Like, Literal, Range, Scalar, Section, Test
 
 # Tests to SQL
@@ -82,7 +84,19 @@ def answers(tests: dict[int, tuple[Test, ...]], events: Sequence[Event], boxes: 
     held = residuals.holds(grid[0], grid[1].astype(np.int32), batch_of(events))
     again = Residuals.decoded(residuals.encoded()).holds(grid[0], grid[1].astype(np.int32), batch_of(events))
     assert (held == again).all()
+    assert held.reshape(len(events), boxes).tolist() == [
+        [singly(tests.get(box, ()), event, otherwise=bool(held[box + boxes * row])) for box in range(boxes)]
+        for row, event in enumerate(events)
+    ]
     return held.reshape(len(events), boxes).tolist()
+
+
+def singly(tests: Sequence[Test], event: Event, *, otherwise: bool) -> bool:
+    """The same judged value by value; `otherwise` where only columns can tell."""
+    if not all(map(can_judge, tests)) or any(isinstance(value, Range) for value in event.values()):
+        return otherwise
+    points = {name: cuts_of(event.get(name), name)[0] for name in attributes_of(tests)}
+    return all(passes(test, points) for test in tests)
 
 
 @given(TESTS, EVENTS)

@@ -157,6 +157,17 @@ class Index:
         batches = (batch_of_rows(events[start : start + _CHUNK_ROWS], self.attributes) for start in chunks)
         return self._lists(batches)
 
+    def match_numbers(self, events: Sequence[Event]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The same for integer ids, as plain arrays: event i has the ids from `offsets[i]` up to `offsets[i + 1]`."""
+        chunks = [
+            self._found(batch_of_rows(events[start : start + _CHUNK_ROWS], self.attributes))
+            for start in range(0, max(1, len(events)), _CHUNK_ROWS)
+        ]
+        if len(chunks) == 1:
+            return chunks[0]
+        counts = np.concatenate([np.diff(offsets) for offsets, _ in chunks])
+        return np.concatenate([[0], np.cumsum(counts)]), np.concatenate([ids for _, ids in chunks])
+
     def match_table(self, events: pa.Table | pa.RecordBatch) -> pa.ListArray:
         """For each row the ids of the subscriptions it satisfies; the order inside a list is not defined.
 
@@ -177,6 +188,15 @@ class Index:
         return pa.concat_arrays(chunks) if chunks else self._list_chunk(Batch(0, {}))
 
     def _list_chunk(self, batch: Batch) -> pa.ListArray:
+        offsets, values = self._found(batch)
+        _require_room(len(values))
+        flat = pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
+        if self._has_string_ids:
+            flat = pa.DictionaryArray.from_arrays(flat, self._dictionary, safe=False)
+        return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), flat)
+
+    def _found(self, batch: Batch) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+        """The labels of the subscriptions that each event satisfies, in one array, and where each event's begin."""
         expected = int(batch.rows * self._matches_per_event * 1.1)
         value_type = np.int32 if self._has_string_ids else np.int64
         found = [segment.part.match(batch, segment.labels, value_type, expected) for segment in self._segments]
@@ -186,11 +206,7 @@ class Index:
             offsets, values = _put_together(found, self._label_starts, batch.rows, value_type)
         if batch.rows:
             self._matches_per_event = max(1.0, len(values) / batch.rows)
-        _require_room(len(values))
-        flat = pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
-        if self._has_string_ids:
-            flat = pa.DictionaryArray.from_arrays(flat, self._dictionary, safe=False)
-        return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), flat)
+        return offsets, values
 
     @cached_property
     def _dictionary(self) -> pa.Array:

@@ -69,13 +69,13 @@ class Patterns(msgspec.Struct, frozen=True, eq=False):
         return matched
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _continues(byte: int) -> bool:
     """Whether a byte of UTF-8 continues a code point that began before it."""
     return byte & 0xC0 == 0x80
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _after_prefix(
     segment: npt.NDArray[np.uint8], first: int, last: int, text: npt.NDArray[np.uint8], start: int, end: int
 ) -> int:
@@ -94,7 +94,7 @@ def _after_prefix(
     return start
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _before_suffix(
     segment: npt.NDArray[np.uint8], first: int, last: int, text: npt.NDArray[np.uint8], start: int, end: int
 ) -> int:
@@ -111,7 +111,7 @@ def _before_suffix(
     return end
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _after_first(  # noqa: PLR0913, PLR0917  # a kernel takes arrays
     segment: npt.NDArray[np.uint8],
     first: int,
@@ -169,7 +169,7 @@ _MATCH_PAIRS = types.void(
 )
 
 
-@njit(_MATCH_PAIRS, cache=True)
+@njit(_MATCH_PAIRS, cache=True, nogil=True)
 def match_pairs(  # noqa: PLR0913, PLR0917  # a kernel takes arrays
     data: npt.NDArray[np.uint8],
     offsets: npt.NDArray[np.int64],

@@ -11,18 +11,20 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from itertools import compress
+from itertools import chain, compress
 from operator import or_
 from typing import Any
 
 import numpy as np
 
 from fieldfare.boxes import AxisColumn, BoxTable, Cuts
+from fieldfare.matching.passing import attributes_of, can_judge, passes
 from fieldfare.matching.residual import Residuals
 from fieldfare.matching.rows import Event, batch_of_rows, cuts_of
 from fieldfare.model import Box, Cut, Section, SubscriptionId, Test
 
 _FEW_BITS = 12  # up to so many, bits are taken out one by one
+_FEW_TESTED = 16  # up to so many boxes have their residual tests judged one by one
 _BIT_OF_DIGIT = bytes.maketrans(b"01", b"\x00\x01")
 _SECTIONS = tuple(Section)
 
@@ -162,12 +164,26 @@ class BoxMasks:
 
     def _failing(self, tested: int, event: Event) -> int:
         """Those of some boxes whose residual tests the event does not pass."""
-        if self._residuals is None:
-            self._residuals = Residuals.of(self._tests)
         boxes = _chosen(range(len(self._owners)), tested)
-        batch = batch_of_rows([event], self._residuals.attributes)
-        held = self._residuals.holds(np.zeros(len(boxes), np.int64), np.array(boxes, np.int32), batch)
-        return sum(1 << box for box, holds in zip(boxes, held.tolist(), strict=True) if not holds)
+        held = self._held_singly(boxes, event) if len(boxes) <= _FEW_TESTED else None
+        if held is None:
+            self._residuals = self._residuals or Residuals.of(self._tests)
+            batch = batch_of_rows([event], self._residuals.attributes)
+            rows, places = np.zeros(len(boxes), np.int64), np.array(boxes, np.int32)
+            held = self._residuals.holds(rows, places, batch).tolist()
+        return sum(1 << box for box, holds in zip(boxes, held, strict=True) if not holds)
+
+    def _held_singly(self, boxes: Sequence[int], event: Event) -> list[bool] | None:
+        """Whether each of a few boxes passes its tests; None where that takes columns."""
+        tests = [self._tests[box] for box in boxes]
+        points = {}
+        for name in attributes_of(chain.from_iterable(tests)):
+            points[name], high = cuts_of(event.get(name), name)
+            if points[name] is not high:
+                return None
+        if not all(map(can_judge, chain.from_iterable(tests))):
+            return None
+        return [all(passes(test, points) for test in some) for some in tests]
 
 
 def _chosen(items: Sequence[Any], bits: int) -> list[Any]:

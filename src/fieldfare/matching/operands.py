@@ -188,7 +188,11 @@ _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _PLACES = types.Array(types.int64, 1, "C", readonly=True)
 
 
-@njit(types.void(_BYTES, _PLACES, _PLACES, _BYTES, _PLACES, _PLACES, types.Array(types.int8, 1, "C")), cache=True)
+@njit(
+    types.void(_BYTES, _PLACES, _PLACES, _BYTES, _PLACES, _PLACES, types.Array(types.int8, 1, "C")),
+    cache=True,
+    nogil=True,
+)
 def order_texts(  # noqa: PLR0913, PLR0917  # a kernel takes arrays
     left: npt.NDArray[np.uint8],
     left_offsets: npt.NDArray[np.int64],

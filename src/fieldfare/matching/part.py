@@ -22,6 +22,7 @@ from fieldfare.matching.residual import Residuals
 from fieldfare.matching.tree import CHECKED, DISTINCT, PLAIN, Column, Tree, build_tree
 
 _CACHED_BYTES = 1 << 21  # a tree up to about this size stays in a core's cache whatever the order of the events
+_REORDERED_EVENTS_MIN = 64  # fewer events rarely meet in the tree
 _REORDERED_MATCHES_MAX = 100  # lists longer than this cost more to put back in order than the cache saves
 
 
@@ -92,7 +93,11 @@ class Part:
         ranged = low is not high
         distinct = ranged and self.several
         order = np.arange(batch.rows, dtype=np.int64)
-        reordered = self.tree.coarse.nbytes > _CACHED_BYTES and expected < batch.rows * _REORDERED_MATCHES_MAX
+        reordered = (
+            batch.rows >= _REORDERED_EVENTS_MIN
+            and self.tree.coarse.nbytes > _CACHED_BYTES
+            and expected < batch.rows * _REORDERED_MATCHES_MAX
+        )
         if reordered:
             order = locality_order(low, [axis.last_slot for axis in self.axes])
         stamps = self.owner_count if distinct or DISTINCT in self._modes else 0

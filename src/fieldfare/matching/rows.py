@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fieldfare.errors import EventError
 from fieldfare.matching.batch import Batch, Piece, Texts, Values
@@ -21,6 +22,8 @@ from fieldfare.model import INT64_MAX, INT64_MIN, Cut, Range, Section, section_s
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
+_NoneType = type(None)
+_COMMON = frozenset([float, int, bool, str, _NoneType])
 _NUMBER, _STRING = Section.NUMBER, Section.STRING  # looked up once: an enum's member is slow to find
 _NULL, _NAN = section_start(Section.NULL), section_start(Section.NAN)
 
@@ -75,21 +78,34 @@ def cuts_of(value: Any, attribute: str) -> tuple[Cut, Cut]:
 def _pieces(rows: Sequence[Event], attribute: str) -> list[Piece]:
     """The values of one attribute, a piece for each type."""
     values = [row.get(attribute) for row in rows]
-    kinds = set(map(type, values))
-    if len(kinds) == 1 and (uniform := _uniform(kinds.pop(), values)) is not None:
+    kinds = list(map(type, values))
+    distinct = set(kinds)
+    if len(distinct) == 1 and (uniform := _uniform(kinds[0], values, None)) is not None:
         return [uniform]
+    if distinct <= _COMMON:
+        pieces = [_chosen(kind, values, kinds) for kind in distinct if kind is not _NoneType]
+        if None not in pieces:
+            return [piece for piece in pieces if piece is not None]
     return _mixed(values, attribute)
 
 
-def _uniform(kind: type, values: list[Any]) -> Piece | None:
-    """All values at once, where they are of one type that is common; None where it takes a closer look."""
+def _chosen(kind: type, values: list[Any], kinds: list[type]) -> Piece | None:
+    """The values of one type among others."""
+    numbers = [number for number, other in enumerate(kinds) if other is kind]
+    return _uniform(kind, [values[number] for number in numbers], np.array(numbers, np.int64))
+
+
+def _uniform(kind: type, values: list[Any], rows: npt.NDArray[np.int64] | None) -> Piece | None:
+    """Values of one type that is common; None where it takes a closer look."""
     try:
         if kind is float:
-            return Piece(Section.NUMBER, None, Values(np.array(values, np.float64)))
+            return Piece(Section.NUMBER, rows, Values(np.array(values, np.float64)))
         if kind is int:
-            return Piece(Section.NUMBER, None, Values(np.array(values, np.int64)))
+            return Piece(Section.NUMBER, rows, Values(np.array(values, np.int64)))
+        if kind is bool:
+            return Piece(Section.BOOLEAN, rows, Values(np.array(values, np.int64)))
         if kind is str:
-            return Piece(Section.STRING, None, Values(texts=Texts.of([value.encode() for value in values])))
+            return Piece(Section.STRING, rows, Values(texts=Texts.of([value.encode() for value in values])))
     except (OverflowError, UnicodeEncodeError):
         pass  # the closer look names the attribute
     return None

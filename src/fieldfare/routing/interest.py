@@ -1,8 +1,8 @@
 """The conditions of a topic's subscriptions, and which of them an event satisfies.
 
-A subscription is a small integer here, its handle, which is used once. New conditions are *young*: they lie in blocks
-of bit masks, where one is added in microseconds; those that come by the hundred have an index of their own at once. A
-merge brings young conditions, such indexes and what was removed meanwhile into one index, whose segments are few.
+A subscription is known by its handle here, an integer below 2**40 that is used once. New conditions are *young*: they
+lie in blocks of bit masks, where one is added in microseconds; those that come by the hundred have an index of their
+own at once. A merge brings young conditions, such indexes and what was removed meanwhile into one index.
 
 What may take long is done without the interest, so that a host can do it beside its loop: `compile_conditions`
 before `add`, and the merge that `pending_merge` gives before `install`.
@@ -233,17 +233,18 @@ def _matched_singly(masks: Sequence[BoxMasks], events: Sequence[Mapping[str, Any
 
 
 def _matched_together(index: Index, events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, list[int]]]:
-    lists = index.match_rows(events)
-    handles = lists.values.to_numpy()
+    offsets, handles = index.match_numbers(events)
     if not len(handles):
         return
-    numbers = np.repeat(np.arange(len(events)), np.diff(lists.offsets.to_numpy()))
-    order = np.argsort(handles, kind="stable")  # within a subscription, events keep their order
-    handles, in_order = handles[order], numbers[order].tolist()
-    starts = np.flatnonzero(np.diff(handles, prepend=handles[0] - 1))
-    ends = [*starts[1:].tolist(), len(in_order)]
-    for handle, start, end in zip(handles[starts].tolist(), starts.tolist(), ends, strict=True):
-        yield handle, in_order[start:end]
+    # One integer for each match, its handle above its event: sorted, they are grouped, and events keep their order.
+    bits = len(events).bit_length()
+    matches = np.sort(handles << bits | np.repeat(np.arange(len(events)), np.diff(offsets)))
+    handles, numbers = matches >> bits, (matches & ((1 << bits) - 1)).tolist()
+    starts = np.flatnonzero(handles[1:] != handles[:-1]) + 1
+    first, ends = int(handles[0]), [*starts.tolist(), len(numbers)]
+    yield first, numbers[: ends[0]]
+    for handle, start, end in zip(handles[starts].tolist(), ends, ends[1:], strict=False):
+        yield handle, numbers[start:end]
 
 
 def warm_up() -> None:

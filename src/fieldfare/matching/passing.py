@@ -1,0 +1,100 @@
+"""Residual tests on one event: what `residual` does in columns, done value by value, where columns would cost more."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from fieldfare.language.leaves import calculated
+from fieldfare.model import Attribute, Comparison, Cut, Expression, Like, Literal, Section, Test, section_start
+
+Points = Mapping[str, Cut]  # the value of each attribute, which is no range, as `rows.cuts_of` gives it
+
+_NULL, _NUMBER, _STRING = Section.NULL, Section.NUMBER, Section.STRING
+_UNKNOWN = section_start(_NULL)
+_INCOMPARABLE = (_NULL, Section.NAN)
+_RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def attributes_of(tests: Iterable[Test]) -> frozenset[str]:
+    """The attributes whose values some tests need."""
+    names: set[str] = set()
+    for test in tests:
+        names |= {test.attribute} if isinstance(test, Like) else _names(test.left) | _names(test.right)
+    return frozenset(names)
+
+
+def _names(expression: Expression) -> set[str]:
+    if isinstance(expression, Attribute):
+        return {expression.name}
+    return set() if isinstance(expression, Literal) else _names(expression.left) | _names(expression.right)
+
+
+def passes(test: Test, points: Points) -> bool:
+    """Whether an event passes a test, which `can_judge`."""
+    if isinstance(test, Like):
+        return _is_like(test, points[test.attribute])
+    return _compares(test, points)
+
+
+def can_judge(test: Test) -> bool:
+    """Whether `passes` knows how to answer a test; it does not know the _ of LIKE."""
+    return not isinstance(test, Like) or "" not in test.pattern
+
+
+def _compares(test: Comparison, points: Points) -> bool:
+    (section, left), (other, right) = _value(test.left, points), _value(test.right, points)
+    return section is other and section not in _INCOMPARABLE and _RELATIONS[test.operator](left, right)
+
+
+def _value(expression: Expression, points: Points) -> Cut:
+    if isinstance(expression, Attribute):
+        return points[expression.name]
+    if isinstance(expression, Literal):
+        value = expression.value
+        return expression.section, value.encode() if isinstance(value, str) else value
+    (section, left), (other, right) = _value(expression.left, points), _value(expression.right, points)
+    if section is not _NUMBER or other is not _NUMBER or isinstance(left, bytes) or isinstance(right, bytes):
+        return _UNKNOWN
+    result = calculated(expression.operator, left, right)
+    return _UNKNOWN if result is None or math.isnan(result) else (_NUMBER, result)
+
+
+def _is_like(test: Like, point: Cut) -> bool:
+    section, text = point
+    if section is not _STRING or not isinstance(text, bytes):
+        return False
+    first, *others = _between_percents(test.pattern)
+    if not others:
+        return (text == first) is not test.negated
+    *middle, last = others
+    at, end = len(first), len(text) - len(last)
+    matched = at <= end and text.startswith(first) and text.endswith(last)
+    for piece in middle if matched else ():
+        at = text.find(piece, at, end)  # at its first place: an earlier one never hurts
+        if at < 0:
+            return test.negated
+        at += len(piece)
+    return matched is not test.negated
+
+
+@functools.lru_cache(maxsize=4_096)
+def _between_percents(pattern: tuple[str | None, ...]) -> tuple[bytes, ...]:
+    """What stands before, between and after the % of a pattern, which are None in it."""
+    pieces = [""]
+    for item in pattern:
+        if item is None:
+            pieces.append("")
+        else:
+            pieces[-1] += item
+    return tuple(piece.encode() for piece in pieces)
