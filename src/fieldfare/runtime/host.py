@@ -76,11 +76,11 @@ class Host:
         await self._settle()
         self._links.close_all(reason)
         await self._settle()
-        for capability in reversed(self._capabilities):
-            await capability.stop()
         if self._alarm is not None:
             self._alarm.cancel()
         self._is_round_due = True  # and never begins
+        for capability in reversed(self._capabilities):
+            await capability.stop()
 
     def fail(self, failure: str) -> None:
         """The node can no longer do its work: say so to whoever asks."""

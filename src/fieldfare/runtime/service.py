@@ -13,6 +13,7 @@ import gc
 import logging
 import random
 import socket
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import FrameType
@@ -44,6 +45,7 @@ from fieldfare.store.journal import Journal, JournalOptions
 
 Announce = Callable[[str], None]
 _BACKLOG = 2048
+_SWITCH_SECONDS = 0.001  # that the loop waits at most for Python code in another thread, such as compiling
 _log = logging.getLogger(__name__)
 
 
@@ -96,6 +98,7 @@ async def _serve(
         await host.stop()
 
     warm_up()
+    sys.setswitchinterval(_SWITCH_SECONDS)
     await host.start()
     # Many objects live here for long, and few form cycles: to look for those often would cost a third of the time.
     gc.collect()
