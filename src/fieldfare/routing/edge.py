@@ -121,48 +121,9 @@ class Edge:
             ),
         )
         self._batches = PipelineBatches(self.topics, self.log, self.positions, self.deliveries, emit)
-        self._handlers: dict[type, Callable[[Any, float], None]] = {
-            Started: self._started,
-            Opened: self._opened,
-            Received: self._received,
-            Closed: lambda message, _: self.subscribing.closed(message.link),
-            Stored: self._stored,
-            NotStored: self._not_stored,
-            Fetched: lambda message, now: self.deliveries.fetched(self.topics[message.reader], message, now),
-            TimerDue: self._due,
-            ConditionsCompiled: self._compiled,
-            InterestMerged: self._merged,
-            WebhookChecked: self._webhook_checked,
-            WebhookCalled: self._webhook_called,
-            HandedOver: self._handed_over,
-            PipelineMatched: self._batches.matched,
-        }
-        self._when_stored: dict[type, Callable[[Any, float], None]] = {
-            Publication: self.publishing.stored,
-            Repetition: lambda waiter, _: self.publishing.repetition_stored(waiter),
-            PendingBatch: self._batches.stored,
-            PendingSubscription: self.subscribing.stored,
-            EndingSubscription: lambda waiter, _: self.subscribing.ended(waiter),
-            TopicChange: lambda waiter, _: self._declared(waiter),
-        }
-        self._when_not_stored: dict[type, Callable[[Any, str], None]] = {
-            Publication: self.publishing.not_stored,
-            Repetition: self.publishing.repetition_failed,
-            PendingBatch: lambda waiter, _: self._batches.not_stored(waiter),
-            PendingSubscription: self.subscribing.not_stored,
-            EndingSubscription: self.subscribing.not_ended,
-            TopicChange: self._not_declared,
-        }
-        self._requests: dict[type, Callable[[str, Identity, Any, float], None]] = {
-            Publish: self.publishing.publish,
-            Ack: self.subscribing.acknowledge,
-            Subscribe: self.subscribing.subscribe,
-            Attach: self.subscribing.attach,
-            Detach: lambda link, identity, frame, _: self.subscribing.detach(link, identity, frame),
-            Unsubscribe: lambda link, identity, frame, _: self.subscribing.unsubscribe(link, identity, frame),
-            DeclareTopic: self._declare,
-            List: self._list,
-        }
+        self._handlers = self._input_handlers()
+        self._requests = self._request_handlers()
+        self._when_stored, self._when_not_stored = self._waiters_of_the_log()
 
     # The contract with the host
 
@@ -185,6 +146,58 @@ class Edge:
     def statistics(self) -> Statistics:
         """Counts, for those who watch."""
         return statistics(self)
+
+    # Who deals with what
+
+    def _input_handlers(self) -> dict[type[Input], Callable[[Any, float], None]]:
+        return {
+            Started: self._started,
+            Opened: self._opened,
+            Received: self._received,
+            Closed: lambda message, _: self.subscribing.closed(message.link),
+            Stored: self._stored,
+            NotStored: self._not_stored,
+            Fetched: lambda message, now: self.deliveries.fetched(self.topics[message.reader], message, now),
+            TimerDue: self._due,
+            ConditionsCompiled: self._compiled,
+            InterestMerged: self._merged,
+            WebhookChecked: self._webhook_checked,
+            WebhookCalled: self._webhook_called,
+            HandedOver: self._handed_over,
+            PipelineMatched: self._batches.matched,
+        }
+
+    def _request_handlers(self) -> dict[type, Callable[[str, Identity, Any, float], None]]:
+        return {
+            Publish: self.publishing.publish,
+            Ack: self.subscribing.acknowledge,
+            Subscribe: self.subscribing.subscribe,
+            Attach: self.subscribing.attach,
+            Detach: lambda link, identity, frame, _: self.subscribing.detach(link, identity, frame),
+            Unsubscribe: lambda link, identity, frame, _: self.subscribing.unsubscribe(link, identity, frame),
+            DeclareTopic: self._declare,
+            List: self._list,
+        }
+
+    def _waiters_of_the_log(
+        self,
+    ) -> tuple[dict[type, Callable[[Any, float], None]], dict[type, Callable[[Any, str], None]]]:
+        """Whom to tell, by the type of what waits, that it is stored, and that it is not."""
+        return {
+            Publication: self.publishing.stored,
+            Repetition: lambda waiter, _: self.publishing.repetition_stored(waiter),
+            PendingBatch: self._batches.stored,
+            PendingSubscription: self.subscribing.stored,
+            EndingSubscription: lambda waiter, _: self.subscribing.ended(waiter),
+            TopicChange: lambda waiter, _: self._declared(waiter),
+        }, {
+            Publication: self.publishing.not_stored,
+            Repetition: self.publishing.repetition_failed,
+            PendingBatch: lambda waiter, _: self._batches.not_stored(waiter),
+            PendingSubscription: self.subscribing.not_stored,
+            EndingSubscription: self.subscribing.not_ended,
+            TopicChange: self._not_declared,
+        }
 
     # What happens
 

@@ -50,7 +50,7 @@ class Host:
         self.kernel.at_round_end(self._check_idle)
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at: float | None = None
-        self._is_round_due = False
+        self._is_round_due = self._has_ended = False
         self._is_idle = asyncio.Event()
         self._epoch = time.time() - time.monotonic()  # the time is read once: when the clock jumps, this does not
 
@@ -78,7 +78,7 @@ class Host:
         await self._settle()
         if self._alarm is not None:
             self._alarm.cancel()
-        self._is_round_due = True  # and never begins
+        self._has_ended = True
         for capability in reversed(self._capabilities):
             await capability.stop()
 
@@ -134,6 +134,8 @@ class Host:
 
     def _round(self) -> None:
         self._is_round_due = False
+        if self._has_ended:
+            return
         self.kernel.run_round(self.now())
         self._set_alarm()
         if self.kernel.has_inputs:
