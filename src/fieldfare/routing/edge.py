@@ -50,6 +50,7 @@ from fieldfare.routing import listing, recovery
 from fieldfare.routing.client_links import ClientLinks
 from fieldfare.routing.delivery import Deliveries
 from fieldfare.routing.options import EdgeOptions
+from fieldfare.routing.pending import PendingPorts, PendingSubscription
 from fieldfare.routing.pipeline_batches import PendingBatch, PipelineBatches
 from fieldfare.routing.ports import Asking, LogPort, Positions, Replies, Timers
 from fieldfare.routing.publication import Publication, Repetition
@@ -59,7 +60,6 @@ from fieldfare.routing.statistics import Statistics, statistics
 from fieldfare.routing.subscribing import (
     DeadlineTimer,
     EndingSubscription,
-    PendingSubscription,
     Subscribing,
     SubscribingPorts,
 )
@@ -113,10 +113,18 @@ class Edge:
                 self.log,
                 self.positions,
                 self.timers,
+                self.deliveries,
+            ),
+            PendingPorts(
+                self.topics,
+                self.takers,
+                self.links,
+                self.replies,
+                self.log,
+                self.timers,
                 self._pipeline,
                 self._compiler,
                 self._webhook_checks,
-                self.deliveries,
                 EdgeTimer.STEP,
             ),
         )
@@ -187,14 +195,14 @@ class Edge:
             Publication: self.publishing.stored,
             Repetition: lambda waiter, _: self.publishing.repetition_stored(waiter),
             PendingBatch: self._batches.stored,
-            PendingSubscription: self.subscribing.stored,
+            PendingSubscription: self.subscribing.pending.stored,
             EndingSubscription: lambda waiter, _: self.subscribing.ended(waiter),
             TopicChange: lambda waiter, _: self._declared(waiter),
         }, {
             Publication: self.publishing.not_stored,
             Repetition: self.publishing.repetition_failed,
             PendingBatch: lambda waiter, _: self._batches.not_stored(waiter),
-            PendingSubscription: self.subscribing.not_stored,
+            PendingSubscription: self.subscribing.pending.not_stored,
             EndingSubscription: self.subscribing.not_ended,
             TopicChange: self._not_declared,
         }
@@ -241,18 +249,18 @@ class Edge:
             case Publication() as publication, str(reason):
                 self.publishing.not_handed(publication, reason)
             case PendingSubscription() as pending, None:
-                self.subscribing.handed(pending, now)
+                self.subscribing.pending.handed(pending, now)
             case PendingSubscription() as pending, str(reason):
-                self.subscribing.not_handed(pending, reason)
+                self.subscribing.pending.not_handed(pending, reason)
 
     def _compiled(self, message: ConditionsCompiled, now: float) -> None:
-        self.subscribing.compiled(self._compiler.answered(message.number), message.compiled, now)
+        self.subscribing.pending.compiled(self._compiler.answered(message.number), message.compiled, now)
 
     def _merged(self, message: InterestMerged, _: float) -> None:
-        self.subscribing.merged(self._compiler.answered(message.number), message.merged)
+        self.subscribing.pending.merged(self._compiler.answered(message.number), message.merged)
 
     def _webhook_checked(self, message: WebhookChecked, now: float) -> None:
-        self.subscribing.webhook_checked(self._webhook_checks.answered(message.number), message, now)
+        self.subscribing.pending.webhook_checked(self._webhook_checks.answered(message.number), message, now)
 
     def _webhook_called(self, message: WebhookCalled, now: float) -> None:
         if taker := self.takers.of_handle(message.tenant, message.subscription, message.handle):
@@ -266,7 +274,7 @@ class Edge:
         self.timers.due(key)
         match key:
             case EdgeTimer.STEP:
-                self.subscribing.compile_pending()
+                self.subscribing.pending.compile_all()
                 self.publishing.match_ready(now)
             case EdgeTimer.TIDY:
                 self.deliveries.tidy()

@@ -18,7 +18,7 @@ from fieldfare.messages import (
     SubscriptionStored,
     TopicStored,
 )
-from fieldfare.routing.subscribing import stored_form
+from fieldfare.routing.pending import stored_form
 from fieldfare.routing.taker import Subscription
 
 if TYPE_CHECKING:

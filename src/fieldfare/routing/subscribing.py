@@ -1,11 +1,8 @@
 """Subscriptions: made, attached to links, and ended.
 
-A subscription that is asked for goes through the states below, of which it needs some only. Many that are asked for in
-one round are compiled together. It is in force, and only then confirmed, when its condition is in the index and, if it
-is durable, its record is stored; in a topic that Spark matches, when the pipeline's store has it. It begins where it
-was asked for: what was published meanwhile is read from the log.
-
-    CHECKING ─▶ COMPILING ─▶ HANDING ─▶ STORING ─▶ in force, or denied from any state
+A subscription is in force, and only then confirmed, when its condition is in the index and, if it is durable, its record
+is stored; in a topic that Spark matches, when the pipeline's store has it (see `pending`). It begins where it was asked
+for: what was published meanwhile is read from the log.
 """
 
 from __future__ import annotations
@@ -13,67 +10,31 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from fieldfare.messages import (
     Ack,
     Attach,
-    CheckWebhook,
-    CompileConditions,
     Detach,
-    HandSubscription,
     Identity,
-    MergeInterest,
     Position,
     Ref,
     Subscribe,
     Subscribed,
     SubscriptionRemoved,
-    SubscriptionStored,
     Unsubscribe,
     Unsubscribed,
-    WebhookChecked,
 )
 from fieldfare.qos import unmet
 from fieldfare.routing.client_links import ClientLinks
 from fieldfare.routing.delivery import Deliveries
-from fieldfare.routing.interest import CompiledConditions, Merged, compile_conditions
+from fieldfare.routing.interest import compile_conditions
 from fieldfare.routing.options import EdgeOptions
-from fieldfare.routing.ports import START, Asking, LogPort, Positions, Replies, Timers
+from fieldfare.routing.pending import PendingPorts, PendingState, PendingSubscription, PendingSubscriptions
+from fieldfare.routing.ports import START, LogPort, Positions, Replies, Timers
 from fieldfare.routing.refusal import Refusal, require
 from fieldfare.routing.taker import Subscription, Taker
 from fieldfare.routing.takers import Takers
-from fieldfare.routing.topic import Topic, TopicKey, Topics
-
-
-class PendingState(Enum):
-    """What a subscription waits for before it is in force."""
-
-    CHECKING = auto()  # its webhook's address, to be found harmless
-    COMPILING = auto()
-    HANDING = auto()  # the pipeline's store, to have it
-    STORING = auto()  # its record, to be in the log
-
-
-@dataclass(slots=True, eq=False)
-class PendingSubscription:
-    """A subscription that is asked for, and not yet in force."""
-
-    topic: Topic
-    link: str
-    frame: Subscribe
-    subscription: Subscription
-    handle: int
-    cursor: Position
-    state: PendingState
-
-
-@dataclass(frozen=True, slots=True)
-class CompilingGroup:
-    """Subscriptions to one topic whose conditions are being compiled."""
-
-    topic: Topic
-    pending: list[PendingSubscription]
+from fieldfare.routing.topic import Topic, Topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,25 +77,20 @@ class SubscribingPorts:
     log: LogPort
     positions: Positions
     timers: Timers
-    pipeline: Asking
-    compiler: Asking
-    webhooks: Asking
     deliveries: Deliveries
-    step_timer: object  # the key of the timer that has `compile_pending` called at the end of the host's round
 
 
 class Subscribing:
     """The subscriptions of a broker, whose name is part of the ids that it gives."""
 
-    def __init__(self, name: str, rng: random.Random, options: EdgeOptions, ports: SubscribingPorts) -> None:
+    def __init__(
+        self, name: str, rng: random.Random, options: EdgeOptions, ports: SubscribingPorts, pending: PendingPorts
+    ) -> None:
         self._name, self._rng, self._options = name, rng, options
+        self.pending = PendingSubscriptions(pending, self._put_in_force)
         self._topics, self._takers, self._links = ports.topics, ports.takers, ports.links
         self._replies, self._log, self._positions = ports.replies, ports.log, ports.positions
-        self._timers, self._step_timer = ports.timers, ports.step_timer
-        self._pipeline, self._compiler, self._webhooks = ports.pipeline, ports.compiler, ports.webhooks
-        self._deliveries = ports.deliveries
-        self._pending: dict[tuple[str, str], PendingSubscription] = {}  # by tenant and id
-        self._to_compile: dict[TopicKey, list[PendingSubscription]] = {}
+        self._timers, self._deliveries = ports.timers, ports.deliveries
 
     # Making
 
@@ -154,9 +110,9 @@ class Subscribing:
             if taker := self._takers.get(identity.tenant, frame.name):
                 self._resume(link, taker, frame, now)
                 return
-            self._check_made(identity.tenant, frame.name)
+            self.pending.check_none(identity.tenant, frame.name)
         self._check_room(link, identity.tenant)
-        self._begin_pending(self._new(topic, link, frame), now)
+        self.pending.begin(self._new(topic, link, frame), now)
 
     def _new(self, topic: Topic, link: str, frame: Subscribe) -> PendingSubscription:
         subscription = Subscription(
@@ -172,10 +128,6 @@ class Subscribing:
         cursor = start if frame.after is None else min(frame.after, self._positions.last)
         state = PendingState.COMPILING if frame.webhook is None else PendingState.CHECKING
         return PendingSubscription(topic, link, frame, subscription, self._takers.new_handle(), cursor, state)
-
-    def _check_made(self, tenant: str, name: str) -> None:
-        if (tenant, name) in self._pending:
-            raise Refusal("busy", f"the subscription {name!r} is just being made: try again")
 
     def _check_room(self, link: str, tenant: str) -> None:
         most = self._options.subscriptions_max
@@ -200,104 +152,8 @@ class Subscribing:
         else:
             self._serve(taker, _Service(link, frame.ref, frame.window, frame.after), now)
 
-    # Pending
-
-    def _begin_pending(self, pending: PendingSubscription, now: float) -> None:
-        self._pending[pending.subscription.key] = pending
-        self._takers.reserve(pending.topic.tenant)
-        self._links.add_pending(pending.link, 1)
-        if pending.state is PendingState.CHECKING:
-            url = pending.frame.webhook or ""
-            self._webhooks.ask(lambda number: CheckWebhook(number, url), pending)
-        else:
-            self._compile_soon(pending, now)
-
-    def webhook_checked(self, pending: PendingSubscription, result: WebhookChecked, now: float) -> None:
-        """It is known whether its webhook may be called."""
-        if result.failure is not None:
-            self._deny(pending, Refusal("busy" if result.is_busy else "invalid", result.failure))
-        else:
-            pending.state = PendingState.COMPILING
-            self._compile_soon(pending, now)
-
-    def _compile_soon(self, pending: PendingSubscription, now: float) -> None:
-        self._to_compile.setdefault(pending.topic.key, []).append(pending)
-        self._timers.ensure(self._step_timer, now)
-
-    def compile_pending(self) -> None:
-        """Have the conditions compiled that were asked for in this round."""
-        to_compile, self._to_compile = self._to_compile, {}
-        for key, group in to_compile.items():
-            handles = [pending.handle for pending in group]
-            conditions = [pending.frame.condition for pending in group]
-            self._compiler.ask(
-                lambda number, handles=handles, conditions=conditions: CompileConditions(  # type: ignore[misc]
-                    number, handles, conditions
-                ),
-                CompilingGroup(self._topics[key], group),
-            )
-
-    def compiled(self, group: CompilingGroup, compiled: CompiledConditions, now: float) -> None:
-        """Put conditions into the index, and refuse those that are not sound."""
-        errors = group.topic.interest.add(compiled)
-        self._merge_beside(group.topic)
-        for pending in group.pending:
-            if pending.handle in errors:
-                self._deny(pending, Refusal("condition", str(errors[pending.handle])))
-            elif group.topic.matching == "spark":
-                pending.state = PendingState.HANDING
-                self._hand(pending.subscription, pending.frame.condition, pending)
-            else:
-                self._store(pending, now)
-
-    def _merge_beside(self, topic: Topic) -> None:
-        """Have a topic's index put in order, if that is worth it and not being done already."""
-        if not topic.is_merging and (merge := topic.interest.pending_merge()) is not None:
-            topic.is_merging = True
-            self._compiler.ask(lambda number: MergeInterest(number, merge), topic)
-
-    def merged(self, topic: Topic, merged: Merged) -> None:
-        """A topic's index has been put in order; what changed meanwhile may be worth the next time."""
-        topic.is_merging = False
-        topic.interest.install(merged)
-        self._merge_beside(topic)
-
-    def _hand(self, made: Subscription, condition: str | None, waiter: PendingSubscription | None) -> None:
-        self._pipeline.ask(lambda number: HandSubscription(number, made.tenant, made.topic, made.id, condition), waiter)
-
-    def handed(self, pending: PendingSubscription, now: float) -> None:
-        """The pipeline's store has it."""
-        self._store(pending, now)
-
-    def not_handed(self, pending: PendingSubscription, reason: str) -> None:
-        """The pipeline's store could not take it."""
-        self._deny(pending, Refusal("storage", reason))
-
-    def _store(self, pending: PendingSubscription, now: float) -> None:
-        if pending.subscription.is_durable:
-            pending.state = PendingState.STORING
-            self._log.append(stored_form(pending.subscription, pending.cursor), pending)
-        else:
-            self.stored(pending, now)
-
-    def not_stored(self, pending: PendingSubscription, reason: str) -> None:
-        """Its record could not be stored."""
-        self._take_from_pipeline(pending.topic, pending.subscription)
-        self._deny(pending, Refusal("storage", reason))
-
-    def _deny(self, pending: PendingSubscription, refusal: Refusal) -> None:
-        self._end_pending(pending)
-        self._takers.release(pending.topic.tenant)
-        pending.topic.interest.remove(pending.handle)
-        self._replies.refuse(pending.link, pending.frame.ref, refusal)
-
-    def _end_pending(self, pending: PendingSubscription) -> None:
-        del self._pending[pending.subscription.key]
-        self._links.add_pending(pending.link, -1)
-
-    def stored(self, pending: PendingSubscription, now: float) -> None:
-        """Put a subscription in force. Its link may be gone by now."""
-        self._end_pending(pending)
+    def _put_in_force(self, pending: PendingSubscription, now: float) -> None:
+        """A subscription has passed all that it waited for. Its link may be gone by now."""
         taker = self._insert(pending.topic, pending.subscription, pending.handle, pending.cursor)
         if pending.subscription.webhook is not None:
             self._replies.send(pending.link, Subscribed(pending.frame.ref, taker.subscription.id, taker.cursor))
@@ -357,7 +213,7 @@ class Subscribing:
         """A subscription of this tenant, if it may have it; others' are as unknown as those that do not exist."""
         taker = self._takers.get(identity.tenant, subscription_id)
         if taker is None:
-            self._check_made(identity.tenant, subscription_id)
+            self.pending.check_none(identity.tenant, subscription_id)
             raise Refusal("unknown", f"there is no subscription {subscription_id!r}")
         require(identity, "subscribe", taker.subscription.topic)
         return taker
@@ -416,18 +272,14 @@ class Subscribing:
         self._replies.refuse(ending.link, ending.frame.ref, Refusal("storage", reason))
 
     def _end(self, taker: Taker) -> None:
-        self._take_from_pipeline(self._topics.of(taker), taker.subscription)
+        self.pending.take_from_pipeline(self._topics.of(taker), taker.subscription)
         self._remove(taker)
-
-    def _take_from_pipeline(self, topic: Topic, made: Subscription) -> None:
-        if topic.matching == "spark":
-            self._hand(made, None, None)
 
     def _remove(self, taker: Taker) -> None:
         self._links.release(taker)
         topic = self._topics.of(taker)
         topic.remove(taker)
-        self._merge_beside(topic)
+        self.pending.merge_beside(topic)
         self._deliveries.forget(taker)
         self._takers.remove(taker)
 
@@ -436,7 +288,7 @@ class Subscribing:
     def of_topic(self, topic: Topic) -> Iterator[Subscription]:
         """The subscriptions of a topic, those that are just being made included."""
         yield from (taker.subscription for taker in topic.takers.values())
-        yield from (pending.subscription for pending in self._pending.values() if pending.topic is topic)
+        yield from self.pending.of_topic(topic)
 
     def restore(self, topic: Topic, subscription: Subscription, cursor: Position) -> None:
         """A durable subscription from the log. Its condition is compiled with the others', when all are known."""
@@ -457,8 +309,3 @@ class Subscribing:
                 topic.interest.add(compile_conditions([taker.handle for taker in takers], conditions))
         for taker in self._takers:
             self._begin(taker, now)
-
-
-def stored_form(made: Subscription, cursor: Position) -> SubscriptionStored:
-    """A durable subscription as the log holds it."""
-    return SubscriptionStored(made.id, made.tenant, made.topic, made.condition, made.qos, cursor, made.webhook)

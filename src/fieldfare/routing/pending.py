@@ -1,0 +1,214 @@
+"""Subscriptions that are asked for and not yet in force.
+
+Each goes through the states below, of which it needs some only. Many that are asked for in one round are compiled
+together. When it has passed them all it is put in force; from any of them it may be denied.
+
+    CHECKING ─▶ COMPILING ─▶ HANDING ─▶ STORING ─▶ in force
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from fieldfare.messages import (
+    CheckWebhook,
+    CompileConditions,
+    HandSubscription,
+    MergeInterest,
+    Position,
+    Subscribe,
+    SubscriptionStored,
+    WebhookChecked,
+)
+from fieldfare.routing.client_links import ClientLinks
+from fieldfare.routing.interest import CompiledConditions, Merged
+from fieldfare.routing.ports import Asking, LogPort, Replies, Timers
+from fieldfare.routing.refusal import Refusal
+from fieldfare.routing.taker import Subscription
+from fieldfare.routing.takers import Takers
+from fieldfare.routing.topic import Topic, TopicKey, Topics
+
+
+class PendingState(Enum):
+    """What a subscription waits for before it is in force."""
+
+    CHECKING = auto()  # its webhook's address, to be found harmless
+    COMPILING = auto()
+    HANDING = auto()  # the pipeline's store, to have it
+    STORING = auto()  # its record, to be in the log
+
+
+@dataclass(slots=True, eq=False)
+class PendingSubscription:
+    """A subscription that is asked for, and not yet in force."""
+
+    topic: Topic
+    link: str
+    frame: Subscribe
+    subscription: Subscription
+    handle: int
+    cursor: Position
+    state: PendingState
+
+
+@dataclass(frozen=True, slots=True)
+class CompilingGroup:
+    """Subscriptions to one topic whose conditions are being compiled."""
+
+    topic: Topic
+    pending: list[PendingSubscription]
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPorts:
+    """What pending subscriptions need of their broker."""
+
+    topics: Topics
+    takers: Takers
+    links: ClientLinks
+    replies: Replies
+    log: LogPort
+    timers: Timers
+    pipeline: Asking
+    compiler: Asking
+    webhooks: Asking
+    step_timer: object  # the key of the timer that has `compile_all` called at the end of the host's round
+
+
+class PendingSubscriptions:
+    """All that are pending. `put_in_force` is called for each that has passed."""
+
+    def __init__(self, ports: PendingPorts, put_in_force: Callable[[PendingSubscription, float], None]) -> None:
+        self._topics, self._takers, self._links = ports.topics, ports.takers, ports.links
+        self._replies, self._log = ports.replies, ports.log
+        self._timers, self._step_timer = ports.timers, ports.step_timer
+        self._pipeline, self._compiler, self._webhooks = ports.pipeline, ports.compiler, ports.webhooks
+        self._put_in_force = put_in_force
+        self._pending: dict[tuple[str, str], PendingSubscription] = {}  # by tenant and id
+        self._to_compile: dict[TopicKey, list[PendingSubscription]] = {}
+
+    def check_none(self, tenant: str, name: str) -> None:
+        """Refuse what is asked of a subscription that is pending."""
+        if (tenant, name) in self._pending:
+            raise Refusal("busy", f"the subscription {name!r} is just being made: try again")
+
+    def of_topic(self, topic: Topic) -> Iterator[Subscription]:
+        """The subscriptions to a topic that are pending."""
+        return (pending.subscription for pending in self._pending.values() if pending.topic is topic)
+
+    def begin(self, pending: PendingSubscription, now: float) -> None:
+        """A subscription is asked for."""
+        self._pending[pending.subscription.key] = pending
+        self._takers.reserve(pending.topic.tenant)
+        self._links.add_pending(pending.link, 1)
+        if pending.state is PendingState.CHECKING:
+            url = pending.frame.webhook or ""
+            self._webhooks.ask(lambda number: CheckWebhook(number, url), pending)
+        else:
+            self._compile_soon(pending, now)
+
+    # Checked
+
+    def webhook_checked(self, pending: PendingSubscription, result: WebhookChecked, now: float) -> None:
+        """It is known whether its webhook may be called."""
+        if result.failure is not None:
+            self._deny(pending, Refusal("busy" if result.is_busy else "invalid", result.failure))
+        else:
+            pending.state = PendingState.COMPILING
+            self._compile_soon(pending, now)
+
+    # Compiled
+
+    def _compile_soon(self, pending: PendingSubscription, now: float) -> None:
+        self._to_compile.setdefault(pending.topic.key, []).append(pending)
+        self._timers.ensure(self._step_timer, now)
+
+    def compile_all(self) -> None:
+        """Have the conditions compiled that were asked for in this round."""
+        to_compile, self._to_compile = self._to_compile, {}
+        for key, group in to_compile.items():
+            self._compile(CompilingGroup(self._topics[key], group))
+
+    def _compile(self, group: CompilingGroup) -> None:
+        handles = [pending.handle for pending in group.pending]
+        conditions = [pending.frame.condition for pending in group.pending]
+        self._compiler.ask(lambda number: CompileConditions(number, handles, conditions), group)
+
+    def compiled(self, group: CompilingGroup, compiled: CompiledConditions, now: float) -> None:
+        """Put conditions into the index, and deny those that are not sound."""
+        errors = group.topic.interest.add(compiled)
+        self.merge_beside(group.topic)
+        for pending in group.pending:
+            if pending.handle in errors:
+                self._deny(pending, Refusal("condition", str(errors[pending.handle])))
+            elif group.topic.matching == "spark":
+                pending.state = PendingState.HANDING
+                self._hand(pending.subscription, pending.frame.condition, pending)
+            else:
+                self._store(pending, now)
+
+    def merge_beside(self, topic: Topic) -> None:
+        """Have a topic's index put in order, if that is worth it and not being done already."""
+        if not topic.is_merging and (merge := topic.interest.pending_merge()) is not None:
+            topic.is_merging = True
+            self._compiler.ask(lambda number: MergeInterest(number, merge), topic)
+
+    def merged(self, topic: Topic, merged: Merged) -> None:
+        """A topic's index has been put in order; what changed meanwhile may be worth the next time."""
+        topic.is_merging = False
+        topic.interest.install(merged)
+        self.merge_beside(topic)
+
+    # Handed to the pipeline
+
+    def _hand(self, made: Subscription, condition: str | None, waiter: PendingSubscription | None) -> None:
+        self._pipeline.ask(lambda number: HandSubscription(number, made.tenant, made.topic, made.id, condition), waiter)
+
+    def handed(self, pending: PendingSubscription, now: float) -> None:
+        """The pipeline's store has it."""
+        self._store(pending, now)
+
+    def not_handed(self, pending: PendingSubscription, reason: str) -> None:
+        """The pipeline's store could not take it."""
+        self._deny(pending, Refusal("storage", reason))
+
+    def take_from_pipeline(self, topic: Topic, made: Subscription) -> None:
+        """A subscription has ended, or could not be stored: the pipeline need not match it."""
+        if topic.matching == "spark":
+            self._hand(made, None, None)
+
+    # Stored
+
+    def _store(self, pending: PendingSubscription, now: float) -> None:
+        if pending.subscription.is_durable:
+            pending.state = PendingState.STORING
+            self._log.append(stored_form(pending.subscription, pending.cursor), pending)
+        else:
+            self.stored(pending, now)
+
+    def stored(self, pending: PendingSubscription, now: float) -> None:
+        """It has passed."""
+        self._end(pending)
+        self._put_in_force(pending, now)
+
+    def not_stored(self, pending: PendingSubscription, reason: str) -> None:
+        """Its record could not be stored."""
+        self.take_from_pipeline(pending.topic, pending.subscription)
+        self._deny(pending, Refusal("storage", reason))
+
+    def _deny(self, pending: PendingSubscription, refusal: Refusal) -> None:
+        self._end(pending)
+        self._takers.release(pending.topic.tenant)
+        pending.topic.interest.remove(pending.handle)
+        self._replies.refuse(pending.link, pending.frame.ref, refusal)
+
+    def _end(self, pending: PendingSubscription) -> None:
+        del self._pending[pending.subscription.key]
+        self._links.add_pending(pending.link, -1)
+
+
+def stored_form(made: Subscription, cursor: Position) -> SubscriptionStored:
+    """A durable subscription as the log holds it."""
+    return SubscriptionStored(made.id, made.tenant, made.topic, made.condition, made.qos, cursor, made.webhook)
