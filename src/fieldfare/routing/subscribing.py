@@ -1,8 +1,8 @@
 """Subscriptions: made, attached to links, and ended.
 
-A subscription is in force, and only then confirmed, when its condition is in the index and, if it is durable, its record
-is stored; in a topic that Spark matches, when the pipeline's store has it (see `pending`). It begins where it was asked
-for: what was published meanwhile is read from the log.
+A subscription is in force, and only then confirmed, when its condition is in the index and, if it is durable, its
+record is stored; in a topic that Spark matches, when the pipeline's store has it (see `pending`). It begins where it
+was asked for: what was published meanwhile is read from the log.
 """
 
 from __future__ import annotations
