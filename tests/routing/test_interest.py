@@ -184,8 +184,50 @@ def test_a_merge_that_another_overtook_is_dropped() -> None:
     assert second is not None
     interest.install(first())
     interest.remove(3)
+    interest.add(compile_conditions(range(200, 300), ["price > 0"] * 100))
     interest.install(second())
-    assert set(answers(interest, [{"price": 1}])) == set(range(200)) - {3}
+    assert set(answers(interest, [{"price": 1}])) == set(range(300)) - {3}
+
+
+def test_what_was_young_when_a_merge_began_can_be_removed_before_it_ends() -> None:
+    interest = Interest()
+    for handle in range(1_100):
+        interest.add(compile_conditions([handle], ["price > 0"]))
+    interest.remove(2)
+    merge = interest.pending_merge()
+    assert merge is not None
+    merged = merge()
+    for handle in (3, 600, 1_090):  # of every block
+        interest.remove(handle)
+    for _ in range(2):
+        assert set(answers(interest, [{"price": 1}])) == set(range(1_100)) - {2, 3, 600, 1_090}
+        interest.install(merged)
+
+
+def test_what_was_removed_stays_away_after_a_merge() -> None:
+    interest = Interest()
+    interest.add(compile_conditions(range(5_000), ["price > 0"] * 5_000))
+    for handle in range(2_000):
+        interest.remove(handle)
+    merge = interest.pending_merge()
+    assert merge is not None
+    interest.install(merge())
+    assert interest.pending_merge() is None
+    assert set(answers(interest, [{"price": 1}] * 3)) == set(range(2_000, 5_000))
+
+
+def test_young_conditions_come_and_go_between_large_batches() -> None:
+    interest = Interest()
+    many: list[Event] = [{"price": 1}] * 1_000
+    live: set[int] = set()
+    for handle in range(6):
+        interest.add(compile_conditions([handle], ["price > 0"]))
+        live.add(handle)
+        assert set(answers(interest, many)) == live
+        if handle % 2:
+            interest.remove(handle - 1)
+            live.remove(handle - 1)
+            assert set(answers(interest, many)) == live
 
 
 def test_nothing_to_merge() -> None:
