@@ -2,11 +2,12 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench clean java
+.PHONY: help setup demo check test lint bench clean java
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.complete
+DISTRIBUTION := --dist loadgroup --no-loadscope-reorder # tests/conftest.py decides on groups and their order
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,8 +18,11 @@ setup: $(STAMP) ## create .venv with the fieldfare command and everything it can
 demo: java $(STAMP) ## watch the pipeline on local Spark while subscriptions change, then the live service through a crash
 	@$(BIN)/fieldfare demo
 
+check: $(STAMP) lint ## the inner loop, within two minutes: lint, and every test that needs no server, JVM or process
+	@$(BIN)/pytest -n 2 $(DISTRIBUTION) -m "not slow"
+
 test: java $(STAMP) lint ## check style, types, layers, and run every test
-	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/pytest -n 3 $(DISTRIBUTION)
 
 lint: $(STAMP) ## check style, types and layers only
 	@$(BIN)/ruff check --quiet

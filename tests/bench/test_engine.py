@@ -116,11 +116,11 @@ def test_an_index_that_forgets_a_change_prints_no_number(monkeypatch: pytest.Mon
 
 
 class WrongLater(NumpyEngine):
-    """Right on as many events as are verified, and wrong by one match in longer batches."""
+    """Right on the events that are verified, and wrong by one match in every other batch."""
 
     def match(self, start: int, stop: int) -> list[npt.NDArray[np.int64]]:
         answer = super().match(start, stop)
-        if stop - start > VERIFIED_EVENTS_OF_PEERS:
+        if (start, stop) != (0, VERIFIED_EVENTS_OF_PEERS):
             answer[-1] = np.append(answer[-1], 7)
         return answer
 

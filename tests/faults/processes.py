@@ -78,7 +78,6 @@ def environment(folder: Path) -> dict[str, str]:
     temporary.mkdir(exist_ok=True)
     return {
         **os.environ,
-        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # starts in half the time
         "PYTHONPATH": os.pathsep.join([str(_SOURCES), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,

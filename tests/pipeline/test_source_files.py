@@ -5,6 +5,8 @@ import errno
 import json
 import os
 import re
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -308,3 +310,9 @@ def test_schemas_are_inferred_from_the_first_sound_files(tmp_path: Path) -> None
     inferred = inferred_schema([lines], Format.JSON_LINES)
     expected = {"id": pa.int64(), "price": pa.float64(), "note": pa.string(), "at": pa.struct({"x": pa.int64()})}
     assert {field.name: field.type for field in inferred} == expected
+
+
+def test_the_processes_that_list_files_load_neither_the_index_nor_the_parser() -> None:
+    program = "import sys, fieldfare.pipeline.folder_data_source; print({'numba', 'sqlglot'} & sys.modules.keys())"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout == "set()\n"

@@ -1,0 +1,127 @@
+"""Spark's side of a folder of event files: a data source whose rows are slices of files.
+
+For each query Spark starts several Python processes that import this module and do little else. So it imports neither
+the index nor the SQL parser, which would take each of them a second.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from fieldfare.files.formats import Format
+from fieldfare.pipeline.event_files import UNREADABLE, count_rows, why_unreadable
+from fieldfare.pipeline.ledger import EventFile, FileList, Ledger
+
+_NOT_EVENTS = (".tmp", ".crc", ".inprogress")
+
+
+class FolderDataSource(DataSource):
+    """A folder of event files as Spark sees it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What the source is called in `readStream.format`."""
+        return "fieldfare_folder"
+
+    def schema(self) -> str:
+        """The columns of a row: the fields of a Slice."""
+        return "name STRING, bytes BIGINT, appended_at BIGINT, fault STRING, first_row BIGINT, rows BIGINT"
+
+    def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:  # noqa: ARG002, N802
+        """The reader that Spark asks for more rows."""
+        return _SliceReader(self.options)
+
+
+class _SliceReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets are numbers of events in the ledger. It lives in a process beside the driver, which gets its rows."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._folder = Path(options["folder"])
+        self._ledger_path = Path(options["ledger"]) / "files.jsonl"
+        self._format = Format[options["file_format"]]
+        self._events_max = int(options["events_per_batch_max"])
+        self._open_ledger: Ledger | None = None
+        self._pending: deque[FoundFile] = deque()
+        self._is_complete = False  # no file is looked for any more
+
+    @property
+    def _ledger(self) -> Ledger:
+        if self._open_ledger is None:
+            self._open_ledger = Ledger(self._ledger_path)
+        return self._open_ledger
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"events": 0}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._pending = deque(found_files(self._folder, self._ledger))
+        self._is_complete = True
+
+    def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[Any, ...]], dict[str, int]]:
+        first = start["events"]
+        self._list(first + self._events_max)
+        end = max(first, min(first + self._events_max, self._ledger.events))
+        return _rows(self._ledger, first, end), {"events": end}
+
+    def readBetweenOffsets(self, start: dict[str, int], end: dict[str, int]) -> Iterator[tuple[Any, ...]]:  # noqa: N802
+        return _rows(FileList.read(self._ledger_path), start["events"], end["events"])
+
+    def _list(self, wanted: int) -> None:
+        """Enter new files into the ledger, no more than the batch needs: to count its rows, each has to be opened."""
+        ledger = self._ledger
+        listed: list[EventFile] = []
+        events = ledger.events
+        if not self._pending and not self._is_complete and events < wanted:
+            self._pending = deque(found_files(self._folder, ledger))
+        while self._pending and events < wanted:
+            listed.append(_inspected(self._folder, self._pending.popleft(), self._format))
+            events += listed[-1].rows
+        ledger.append(listed)
+
+
+def _rows(files: FileList, start: int, end: int) -> Iterator[tuple[Any, ...]]:
+    return iter([msgspec.structs.astuple(part) for part in files.slices(start, end)])
+
+
+def _inspected(folder: Path, found: FoundFile, file_format: Format) -> EventFile:
+    """A file as it goes into the ledger."""
+    appended_at = found.changed_at // 1000
+    try:
+        return EventFile(found.name, found.bytes, count_rows(folder / found.name, file_format), appended_at)
+    except UNREADABLE as error:
+        return EventFile(found.name, found.bytes, 1, appended_at, fault=why_unreadable(error))
+
+
+class FoundFile(NamedTuple):
+    """A file that is in the folder and not yet in the ledger; its fields in the order of reading."""
+
+    changed_at: int  # nanoseconds since 1970
+    name: str
+    bytes: int
+
+
+def found_files(folder: Path, known: Ledger | Sequence[str] = ()) -> list[FoundFile]:
+    """The new files of a folder, in the order in which they were last written."""
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name in known or entry.name.startswith(("_", ".")) or entry.name.endswith(_NOT_EVENTS):
+                continue
+            # A name that is not UTF-8 can stand in no ledger: its printable form names no file, and so is a fault.
+            name = os.fsencode(entry.name).decode("utf-8", "backslashreplace")
+            if name not in known and entry.is_file():
+                try:
+                    status = entry.stat()
+                except FileNotFoundError:
+                    continue  # gone before it was found
+                found.append(FoundFile(status.st_mtime_ns, name, status.st_size))
+    return sorted(found)
