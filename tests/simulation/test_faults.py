@@ -19,9 +19,9 @@ def world() -> World:
 
 
 def test_a_plan_comes_from_its_seed_and_has_ended_in_time() -> None:
-    plan = faults.plan(random.Random(1), world(), seconds=10.0, count=50)
-    assert plan == faults.plan(random.Random(1), world(), seconds=10.0, count=50)
-    assert plan != faults.plan(random.Random(2), world(), seconds=10.0, count=50)
+    plan = faults.plan(random.Random(1), world(), seconds=10.0, count=100)
+    assert plan == faults.plan(random.Random(1), world(), seconds=10.0, count=100)
+    assert plan != faults.plan(random.Random(2), world(), seconds=10.0, count=100)
     assert all(fault.after_seconds + fault.seconds <= 10.0 for fault in plan)
     assert {fault.kind for fault in plan} == {*faults.KINDS_OF_EDGE, *faults.KINDS_OF_CLIENT}
 

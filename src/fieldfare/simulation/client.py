@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -17,25 +18,43 @@ from fieldfare.client.events import Event
 from fieldfare.client.outputs import Completed, Delivered, Failed, Noticed, Output, Reconnect, SessionOptions, Transmit
 from fieldfare.client.session import ClientSession
 from fieldfare.messages import (
+    Accepted,
     Attach,
     ClientFrame,
     DeclareTopic,
     Delivery,
+    List,
+    Listed,
     Publish,
     Subscribe,
     Subscribed,
 )
 from fieldfare.qos import Offered
 from fieldfare.simulation.clock import Timer
-from fieldfare.simulation.history import History, Publication, Reception
+from fieldfare.simulation.history import TENANT, History, Publication, Reception
 from fieldfare.simulation.network import Network
 from fieldfare.simulation.streams import Stream
 
 RECONNECT_SECONDS = 0.1  # doubled with each failure
 RECONNECT_SECONDS_MAX = 5.0
 
+ListedKind: TypeAlias = Literal["topics", "subscriptions", "dead_letters"]
 OnEvent = Callable[[Event[dict[str, Any]]], None]
 _attributes = msgspec.json.Decoder(dict[str, Any])
+
+
+@dataclass(eq=False)
+class Listing:
+    """What a client asked to be listed: the first thousand items, as soon as they are known."""
+
+    items: list[dict[str, Any]] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Ending:
+    """The request to end a subscription."""
+
+    reception: Reception
 
 
 class SimulatedClient:
@@ -44,6 +63,7 @@ class SimulatedClient:
     def __init__(self, name: str, edge: str, network: Network, rng: random.Random, history: History) -> None:
         self.name = name
         self.edge = edge
+        self.tenant = TENANT  # as the edge knows it; `World.client` sets both
         self.take_seconds = 0.0  # how long the application takes before it is done with an event
         self.options = SessionOptions()
         self._network = network
@@ -56,6 +76,8 @@ class SimulatedClient:
         self._timer: Timer | None = None
         self._outgoing: list[ClientFrame] = []
         self._receptions: dict[Reception, OnEvent] = {}  # of this life
+        self._untaken: list[Callable[[], None]] | None = None  # while it is paused: what it will be done with then
+        self._answers_to_lose = 0
 
     # What an application does
 
@@ -63,7 +85,8 @@ class SimulatedClient:
         """Publish events together; what becomes of them is found in what is returned."""
         session = self._living()
         raw = [wire.raw(event) for event in events]
-        publication = Publication(session.publisher, topic, tuple(bytes(event) for event in raw), self._now)
+        content = tuple(bytes(event) for event in raw)
+        publication = Publication(session.publisher, topic, content, self._now, tenant=self.tenant)
         self._history.publications.append(publication)
         self._do(session.publish(publication, Publish(0, topic, raw), self._now))
         return publication
@@ -79,13 +102,35 @@ class SimulatedClient:
     def unsubscribe(self, reception: Reception) -> None:
         """End a subscription."""
         reception.ended_at = self._now
+        reception.unsubscription = "waiting"
         self._receptions.pop(reception, None)
-        self._do(self._living().unsubscribe(object(), reception, self._now))
+        self._do(self._living().unsubscribe(_Ending(reception), reception, self._now))
 
     def declare(self, topic: str, offered: Offered = Offered(), **options: Any) -> None:  # noqa: B008 - it is frozen
         """Create a topic, or change what it offers."""
-        self._history.offered[topic] = offered
-        self._do(self._living().request(object(), DeclareTopic(0, topic, offered, **options), self._now))
+        frame = DeclareTopic(0, topic, offered, **options)
+        self._history.offered[self.tenant, topic] = offered
+        if frame.matching == "spark":
+            self._history.spark_topics.add((self.tenant, topic))
+        self._do(self._living().request(object(), frame, self._now))
+
+    def ask_list(self, what: ListedKind, subscription: str | None = None) -> Listing:
+        """Ask what there is; the answer is found in what is returned."""
+        listing = Listing()
+        frame = List(0, what, count_max=1000, subscription=subscription)
+        self._do(self._living().request(listing, frame, self._now))
+        return listing
+
+    def pause(self) -> None:
+        """Be done with no event from now on, until `go_on`."""
+        if self._untaken is None:
+            self._untaken = []
+
+    def go_on(self) -> None:
+        """Be done with all events that came meanwhile, and with those that come."""
+        untaken, self._untaken = self._untaken or [], None
+        for take in untaken:
+            take()
 
     # Its life
 
@@ -103,14 +148,27 @@ class SimulatedClient:
             self._receive(reception.request, on_event)
         self._connect()
 
+    def cut(self) -> None:
+        """Break its connection; what is under way is lost."""
+        for stream in self._network.streams(self.name):
+            stream.reset("reset")
+
+    def lose_answers(self, count: int) -> None:
+        """The next messages with answers to its publications get lost, each with its connection."""
+        self._answers_to_lose = count
+
     def crash(self) -> None:
         """Stop here and now, and forget everything."""
         self._network.crash(self.name)
         self._session = self._stream = None
+        self._untaken = None
         self._outgoing.clear()
         self._set_timer(None)
         for reception in self._receptions:
             reception.ended_at = self._now
+        for reception in self._history.receptions:
+            if reception.client == self.name and reception.unsubscription == "waiting":
+                reception.unsubscription = "unknown"
         for publication in self._history.publications:
             if publication.publisher == f"{self.name}-{self._life}" and publication.outcome == "waiting":
                 publication.outcome = "unknown"
@@ -149,7 +207,12 @@ class SimulatedClient:
         self._do(self._living().connected(self._now))
 
     def _received(self, message: bytes) -> None:
-        for frame in wire.decode(message):
+        frames = wire.decode(message)
+        if self._answers_to_lose and any(isinstance(frame, Accepted) for frame in frames):
+            self._answers_to_lose -= 1
+            self.cut()
+            return
+        for frame in frames:
             if self._session is not None:
                 self._do(self._session.received(frame, self._now))
 
@@ -170,7 +233,7 @@ class SimulatedClient:
         return self._session
 
     def _receive(self, request: Subscribe | Attach, on_event: OnEvent) -> Reception:
-        reception = Reception(self.name, request)
+        reception = Reception(self.name, request, tenant=self.tenant)
         self._receptions[reception] = on_event
         self._history.receptions.append(reception)
         self._do(self._living().subscribe(reception, request, self._now))
@@ -230,7 +293,9 @@ class SimulatedClient:
             if session is not None and session is self._session:
                 self._do(session.ack(reception, delivery.position, self._now))
 
-        if self.take_seconds:
+        if self._untaken is not None:
+            self._untaken.append(take)
+        elif self.take_seconds:
             self._network.clock.after(self.take_seconds, take)
         else:
             take()
@@ -241,6 +306,10 @@ class SimulatedClient:
                 publication.outcome, publication.answered_at = "accepted", self._now
             case Reception() as reception, Subscribed() as answer:
                 reception.subscription, reception.confirmed_at = answer.subscription, self._now
+            case Listing() as listing, Listed() as answer:
+                listing.items = answer.items
+            case _Ending(reception), _:
+                reception.unsubscription = "accepted"
 
     def _failed(self, output: Failed) -> None:
         match output.key:
@@ -250,6 +319,8 @@ class SimulatedClient:
             case Reception() as reception:
                 reception.error, reception.ended_at = output.error, self._now
                 self._receptions.pop(reception, None)
+            case _Ending(reception):
+                reception.unsubscription = "refused"
 
 
 def _event(reception: Reception, delivery: Delivery) -> Event[dict[str, Any]]:

@@ -11,17 +11,21 @@ from fieldfare.simulation.host import SimulatedHost
 COMPILE_SECONDS_MAX = 0.01
 
 
-def compile_beside(host: SimulatedHost, rng: random.Random) -> None:
-    """Perform CompileConditions and MergeInterest for a host, half of the time at once and else after a while."""
+class SimulatedCompiler:
+    """Performs CompileConditions and MergeInterest for a host, half of the time at once and else after a while."""
 
-    def answer(message: Input) -> None:
-        if rng.random() < 0.5:
-            host.tell(message)
+    def __init__(self, host: SimulatedHost, rng: random.Random) -> None:
+        self.seconds_max = COMPILE_SECONDS_MAX  # how long it takes now, at most
+        self._host = host
+        self._rng = rng
+        host.perform_with(CompileConditions, self._compile)
+        host.perform_with(MergeInterest, lambda effect: self._answer(InterestMerged(effect.number, effect.merge())))
+
+    def _compile(self, effect: CompileConditions) -> None:
+        self._answer(ConditionsCompiled(effect.number, compile_conditions(effect.handles, effect.conditions)))
+
+    def _answer(self, message: Input) -> None:
+        if self._rng.random() < 0.5:
+            self._host.tell(message)
         else:
-            host.later(COMPILE_SECONDS_MAX * rng.random(), lambda: host.tell(message))
-
-    def compile_them(effect: CompileConditions) -> None:
-        answer(ConditionsCompiled(effect.number, compile_conditions(effect.handles, effect.conditions)))
-
-    host.perform_with(CompileConditions, compile_them)
-    host.perform_with(MergeInterest, lambda effect: answer(InterestMerged(effect.number, effect.merge())))
+            self._host.later(self.seconds_max * self._rng.random(), lambda: self._host.tell(message))

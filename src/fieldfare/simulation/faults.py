@@ -7,16 +7,45 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from fieldfare.errors import JournalError
 from fieldfare.simulation.client import SimulatedClient
+from fieldfare.simulation.compiling import COMPILE_SECONDS_MAX
 from fieldfare.simulation.host import SimulatedHost
-from fieldfare.simulation.world import World
+from fieldfare.simulation.world import Machine, World
 
-Kind: TypeAlias = Literal["reset", "partition", "crash", "full", "slow", "lossy", "pipeline"]
-KINDS_OF_EDGE: tuple[Kind, ...] = ("partition", "crash", "full", "slow", "pipeline")
-KINDS_OF_CLIENT: tuple[Kind, ...] = ("reset", "partition", "crash", "lossy")
+Kind: TypeAlias = Literal[
+    "reset",
+    "partition",
+    "crash",
+    "full",  # the disk
+    "flush",  # the disk does not flush, and what was written is lost in the crash that ends it
+    "slow",  # the disk
+    "compiler",  # it takes long to compile conditions
+    "checks_slow",  # it takes long to look at the URLs of webhooks,
+    "checks_busy",  # or too many are being looked at,
+    "checks_refused",  # or they may not be called
+    "lossy",
+    "answers",  # those to a publisher get lost
+    "pause",  # the application takes no events
+    "pipeline",
+]
+KINDS_OF_EDGE: tuple[Kind, ...] = (
+    "partition",
+    "crash",
+    "full",
+    "flush",
+    "slow",
+    "compiler",
+    "checks_slow",
+    "checks_busy",
+    "checks_refused",
+    "pipeline",
+)
+KINDS_OF_CLIENT: tuple[Kind, ...] = ("reset", "partition", "crash", "lossy", "answers", "pause")
 CLOCK_JUMP_SECONDS_MAX = 30.0  # how far a machine's clock may be off after it crashed
 
 
@@ -80,7 +109,13 @@ def _crash(world: World, fault: Fault) -> Callable[[], None]:
     world.crash(machine)
     if isinstance(machine, SimulatedHost):
         machine.clock_ahead_seconds = fault.clock_ahead_seconds
-    return lambda: world.restart(machine)
+    return lambda: _restart(world, machine)
+
+
+def _restart(world: World, machine: Machine) -> None:
+    """Start a machine; while its disk does not flush it stays down, until the end of that fault starts it."""
+    with suppress(JournalError):
+        world.restart(machine)
 
 
 def _full(world: World, fault: Fault) -> Callable[[], None]:
@@ -93,6 +128,20 @@ def _full(world: World, fault: Fault) -> Callable[[], None]:
     return end
 
 
+def _flush(world: World, fault: Fault) -> Callable[[], None]:
+    """A log whose flush has failed stores nothing until its node has started again: in the end the machine crashes."""
+    host = _host(world, fault)
+    host.log.flush_failure = "the disk does not flush"
+
+    def end() -> None:
+        host.log.flush_failure = None
+        if host.is_up:
+            world.crash(host)
+        world.restart(host)
+
+    return end
+
+
 def _slow(world: World, fault: Fault) -> Callable[[], None]:
     log = _host(world, fault).log
     log.stall_seconds = 0.3
@@ -101,6 +150,58 @@ def _slow(world: World, fault: Fault) -> Callable[[], None]:
         log.stall_seconds = 0.0
 
     return end
+
+
+def _compiler(world: World, fault: Fault) -> Callable[[], None]:
+    compiler = world.compilers[fault.machine]
+    compiler.seconds_max = 0.5
+
+    def end() -> None:
+        compiler.seconds_max = COMPILE_SECONDS_MAX
+
+    return end
+
+
+def _checks_slow(world: World, _: Fault) -> Callable[[], None]:
+    world.webhooks.check_seconds = 0.5
+
+    def end() -> None:
+        world.webhooks.check_seconds = 0.0
+
+    return end
+
+
+def _checks_busy(world: World, _: Fault) -> Callable[[], None]:
+    world.webhooks.is_busy = True
+
+    def end() -> None:
+        world.webhooks.is_busy = False
+
+    return end
+
+
+def _checks_refused(world: World, _: Fault) -> Callable[[], None]:
+    urls = world.webhooks.urls
+    for url in urls:
+        world.webhooks.forbid(url, "its address is private now")
+
+    def end() -> None:
+        for url in urls:
+            world.webhooks.allow(url)
+
+    return end
+
+
+def _answers(world: World, fault: Fault) -> Callable[[], None]:
+    client = _client(world, fault)
+    client.lose_answers(3)
+    return lambda: client.lose_answers(0)
+
+
+def _pause(world: World, fault: Fault) -> Callable[[], None]:
+    client = _client(world, fault)
+    client.pause()
+    return client.go_on
 
 
 def _lossy(world: World, fault: Fault) -> Callable[[], None]:
@@ -128,6 +229,13 @@ def _pipeline(world: World, fault: Fault) -> Callable[[], None]:
     return end
 
 
+def _client(world: World, fault: Fault) -> SimulatedClient:
+    client = world.machines[fault.machine]
+    if not isinstance(client, SimulatedClient):
+        raise TypeError(f"{fault.machine!r} is no client: {fault.kind!r} is a fault of clients")
+    return client
+
+
 def _host(world: World, fault: Fault) -> SimulatedHost:
     host = world.machines[fault.machine]
     if not isinstance(host, SimulatedHost):
@@ -140,7 +248,14 @@ _INJECTIONS: dict[Kind, Callable[[World, Fault], Callable[[], None]]] = {
     "partition": _partition,
     "crash": _crash,
     "full": _full,
+    "flush": _flush,
     "slow": _slow,
+    "compiler": _compiler,
+    "checks_slow": _checks_slow,
+    "checks_busy": _checks_busy,
+    "checks_refused": _checks_refused,
     "lossy": _lossy,
+    "answers": _answers,
+    "pause": _pause,
     "pipeline": _pipeline,
 }

@@ -1,4 +1,7 @@
-"""What clients asked for, what they were told, and what they and webhooks got: enough to judge a run afterwards."""
+"""What clients asked for, what they were told, and what they and webhooks got: enough to judge a run afterwards.
+
+Nothing here is about simulation: whoever runs real clients can write the same history, and have it judged.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from fieldfare.errors import FieldfareError
 from fieldfare.messages import Attach, Delivery, Notice, Subscribe
 from fieldfare.qos import Offered
 
+TENANT = "simulated"  # where nothing else is said
 Outcome: TypeAlias = Literal["waiting", "accepted", "refused", "unknown"]  # unknown: the client did not live to hear it
 
 
@@ -23,6 +27,7 @@ class Publication:
     outcome: Outcome = "waiting"
     answered_at: float | None = None
     error: FieldfareError | None = None
+    tenant: str = TENANT
 
 
 @dataclass(eq=False)
@@ -34,14 +39,26 @@ class Reception:
     subscription: str | None = None  # its id, of an unnamed one the first
     confirmed_at: float | None = None
     ended_at: float | None = None
+    unsubscription: Outcome | None = None  # what became of the request to end it; None: there was none
     events: list[Delivery] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
     error: FieldfareError | None = None
+    tenant: str = TENANT
 
     @property
     def name(self) -> str | None:
         """By which a durable subscription is known in all lives of its client."""
         return self.request.name if isinstance(self.request, Subscribe) else self.request.subscription
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A subscription that an edge says it has."""
+
+    tenant: str
+    topic: str
+    subscription: str  # its id
+    is_durable: bool
 
 
 @dataclass(eq=False)
@@ -50,5 +67,10 @@ class History:
 
     publications: list[Publication] = field(default_factory=list)
     receptions: list[Reception] = field(default_factory=list)
-    offered: dict[str, Offered] = field(default_factory=dict)  # by topics, as they were declared last
+    offered: dict[tuple[str, str], Offered] = field(default_factory=dict)  # by tenant and topic, as declared last
+    spark_topics: set[tuple[str, str]] = field(default_factory=set)  # tenant and topic of those that Spark matches
     called: dict[str, list[Delivery]] = field(default_factory=dict)  # what webhooks took, by their URLs
+    refused: dict[str, list[Delivery]] = field(default_factory=dict)  # what webhooks refused for good, by their URLs
+    # What was asked at the end, if it was: the subscriptions that there are, and the dead letters by tenant and name.
+    standing: list[Standing] | None = None
+    dead_letters: dict[tuple[str, str], list[Delivery]] | None = None

@@ -38,10 +38,11 @@ from fieldfare.messages import (
 from fieldfare.messages.lines import EDGE_LINES, LineCodec
 from fieldfare.simulation.clock import Clock, Timer
 from fieldfare.simulation.disk import SimulatedLog
+from fieldfare.simulation.history import TENANT
 from fieldfare.simulation.network import Network
 from fieldfare.simulation.streams import Stream
 
-EVERYTHING = Identity("simulated", {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)})
+EVERYTHING = Identity(TENANT, {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)})
 
 _EffectType = TypeVar("_EffectType", bound=Effect)
 _Arguments = ParamSpec("_Arguments")
@@ -111,14 +112,14 @@ class SimulatedHost:
             self._kernel.provide(effect, performer)
 
     def start(self) -> None:
-        """Make the node from what the log holds, and let others connect."""
+        """Make the node from what the log holds, and let others connect. If the log cannot be read, it stays down."""
         node = self._make_node()
-        self._kernel = kernel = Kernel(node)
-        for effect, performer in (*self._own_performers().items(), *self._performers.items()):
-            kernel.provide(effect, performer)
         if self._log is not None and isinstance(node, LoggingNode):
             for record in self._log.read():
                 node.recover(record)
+        self._kernel = kernel = Kernel(node)
+        for effect, performer in (*self._own_performers().items(), *self._performers.items()):
+            kernel.provide(effect, performer)
         self._network.listen(self.name, self._accept)
         self._network.receive(self.name, self._datagram)
         self.tell(Started())

@@ -39,6 +39,8 @@ class Webhooks:
     """The endpoints of a world, by URL. Each is a place on the network whose name is its URL."""
 
     def __init__(self, network: Network, history: History, timeout_seconds: float = 10.0) -> None:
+        self.check_seconds = 0.0  # how much longer it takes now to look a URL up
+        self.is_busy = False  # too many URLs are being looked up: no other is
         self._network = network
         self._history = history
         self._timeout_seconds = timeout_seconds
@@ -49,9 +51,18 @@ class Webhooks:
         """From now on calls to this URL are answered so."""
         self._endpoints[url] = endpoint
 
+    @property
+    def urls(self) -> list[str]:
+        """Those that are answered."""
+        return list(self._endpoints)
+
     def forbid(self, url: str, reason: str) -> None:
-        """From now on no subscription may name this URL."""
+        """From now on no new subscription may name this URL."""
         self._forbidden[url] = reason
+
+    def allow(self, url: str) -> None:
+        """From now on subscriptions may name this URL again."""
+        self._forbidden.pop(url, None)
 
     def serve(self, host: SimulatedHost) -> None:
         """Perform the checks and calls of a host's node."""
@@ -60,7 +71,11 @@ class Webhooks:
 
     def _check(self, host: SimulatedHost, check: CheckWebhook) -> None:
         """Looking a name up takes a way to somewhere and back."""
-        seconds = 2 * self._network.delay(host.name, check.url)
+        if self.is_busy:
+            answer = WebhookChecked(check.number, "many webhooks are being looked at", is_busy=True)
+            host.later(0.0, lambda: host.tell(answer))
+            return
+        seconds = 2 * self._network.delay(host.name, check.url) + self.check_seconds
         host.later(seconds, lambda: host.tell(WebhookChecked(check.number, self._forbidden.get(check.url))))
 
     def _call(self, host: SimulatedHost, call: CallWebhook) -> None:
@@ -81,6 +96,8 @@ class Webhooks:
             outcome = endpoint(events)
             if outcome is None:
                 self._history.called.setdefault(call.url, []).extend(events)
+            elif isinstance(outcome, Failure) and outcome.is_permanent:
+                self._history.refused.setdefault(call.url, []).extend(events)
             if not isinstance(outcome, Hang):
                 clock.after(self._network.delay(call.url, host.name), lambda: come_back(outcome))
 

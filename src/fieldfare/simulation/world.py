@@ -18,15 +18,15 @@ import random
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from fieldfare.messages import Node
+from fieldfare.messages import Identity, Node
 from fieldfare.routing.edge import Edge
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.simulation.checkers import check_liveness, check_safety
 from fieldfare.simulation.client import SimulatedClient
 from fieldfare.simulation.clock import Clock
-from fieldfare.simulation.compiling import compile_beside
-from fieldfare.simulation.history import History
-from fieldfare.simulation.host import SimulatedHost
+from fieldfare.simulation.compiling import SimulatedCompiler
+from fieldfare.simulation.history import TENANT, History
+from fieldfare.simulation.host import EVERYTHING, SimulatedHost
 from fieldfare.simulation.network import Link, Network, Partition
 from fieldfare.simulation.pipeline import SimulatedPipeline
 from fieldfare.simulation.webhooks import Endpoint, Webhooks
@@ -48,6 +48,7 @@ class World:
         self.webhooks = Webhooks(self.network, self.history)
         self.machines: dict[str, Machine] = {}
         self.pipelines: dict[str, SimulatedPipeline] = {}
+        self.compilers: dict[str, SimulatedCompiler] = {}
 
     def rng(self, purpose: str) -> random.Random:
         """Chance for one purpose: what is drawn for one changes nothing for the others."""
@@ -65,18 +66,26 @@ class World:
         """An edge broker, which starts at once."""
         rng = self.rng(f"{name}'s node")
         host = self.node(name, lambda: Edge(name, rng=rng, options=options))
+        host.identify = self._identify
         self.webhooks.serve(host)
-        compile_beside(host, self.rng(f"{name}'s compiler"))
+        self.compilers[name] = SimulatedCompiler(host, self.rng(f"{name}'s compiler"))
         self.pipelines[name] = SimulatedPipeline(host, self.rng(f"{name}'s pipeline"))
         host.start()
         return host
 
-    def client(self, name: str, edge: SimulatedHost) -> SimulatedClient:
+    def client(self, name: str, edge: SimulatedHost, tenant: str = TENANT) -> SimulatedClient:
         """A client of an edge; it begins to connect."""
         client = SimulatedClient(name, edge.name, self.network, self.rng(name), self.history)
+        client.tenant = tenant
         self.machines[name] = client
         client.start()
         return client
+
+    def _identify(self, place: str) -> Identity:
+        """Who connects to an edge from a place: a client of some tenant, with all rights."""
+        machine = self.machines.get(place)
+        tenant = machine.tenant if isinstance(machine, SimulatedClient) else TENANT
+        return Identity(tenant, EVERYTHING.rights)
 
     def webhook(self, url: str, endpoint: Endpoint) -> None:
         """An endpoint that is called with events."""
