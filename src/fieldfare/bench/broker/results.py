@@ -140,6 +140,7 @@ def _speeds_table(results: Sequence[Result]) -> Table:
     )
     headings = ("events/s", "deliveries/s", "CPU µs/event", "CPU µs/message", "p50 ms", "p99 ms", "ratio")
     table = _table("Brokers on loopback, every delivery counted", ("scenario", "broker"), headings, caption)
+    table.add_column("")
     for result, name, speed in _rows(results, "speeds"):
         ratio = result.ratio_to_best_peer if name == OURS else None
         table.add_row(
@@ -164,6 +165,7 @@ def _rates_table(results: Sequence[Result]) -> Table:
     rates = sorted({point.events_per_second for _, _, speed in shown for point in speed.points})
     headings = [f"{rate:,.0f}/s" for rate in rates]
     table = _table("Latency at some rates of events", ("scenario", "broker", ""), headings, caption)
+    table.add_column("")
     for result, name, speed in shown:
         points = {point.events_per_second: point for point in speed.points}
         for what, show in _POINT_ROWS.items():
@@ -192,6 +194,7 @@ _POINT_ROWS = {"p50 / p99 ms": _latency, "CPU µs/message": _cpu, "busy": _busy}
 
 def _memory_table(results: Sequence[Result]) -> Table:
     table = _table("Memory of idle connections", ("scenario", "broker"), ("kB/connection",))
+    table.add_column("")
     for result, name, speed in _rows(results, "memory"):
         size = None if speed.bytes_per_connection is None else speed.bytes_per_connection / 1000
         table.add_row(result.title if name == OURS else "", name, _precise(size), speed.skipped or speed.note)
@@ -204,7 +207,6 @@ def _table(title: str, texts: Sequence[str], numbers: Sequence[str], caption: st
         table.add_column(heading)
     for heading in numbers:
         table.add_column(heading, justify="right")
-    table.add_column("")
     return table
 
 

@@ -165,7 +165,11 @@ class ClientSocket(asyncio.Protocol):
     def _take_turn(self) -> None:
         """Deal with what came, for one turn. If something is left, nothing more is read until its turn has come."""
         turns = self._turns or self._dealing()
-        is_more_left = next(turns, False)
+        try:
+            is_more_left = next(turns, False)
+        except Exception:  # an error of ours; it goes on to the loop, which logs it
+            self._transport.abort()
+            raise
         if self._transport.is_closing():
             self._turns = None
         elif is_more_left:
