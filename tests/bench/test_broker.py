@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,7 +18,7 @@ from fieldfare.bench.broker import servers
 from fieldfare.bench.broker.crew import verify
 from fieldfare.bench.broker.fieldfare_wire import FieldfareWire
 from fieldfare.bench.broker.load import Event, make_load
-from fieldfare.bench.broker.results import Result, Speed, aims, render
+from fieldfare.bench.broker.results import RatePoint, Result, Speed, aims, render
 from fieldfare.bench.broker.scenarios import BrokerOptions, run
 from fieldfare.bench.broker.wires import TOPIC, NatsWire, RedisStreamWire, RedisWire, Wire, WireError
 from fieldfare.bench.broker.workers import Received
@@ -37,8 +38,9 @@ def peers() -> list[str]:
 
 
 def test_a_quick_run_counts_every_delivery_of_every_broker(peers: list[str]) -> None:
-    names = ("selective", "durable", "edge-10k")
+    names = ("selective", "durable", "edge-10k", "rates", "idle")
     arguments = [argument for name in names for argument in ("--scenario", name)]
+    arguments += ["--rate", "20", "--rate", "50"]
     ended = subprocess.run(
         [sys.executable, "-m", "fieldfare", "bench", "broker", "--quick", "--json", *arguments],
         capture_output=True,
@@ -56,8 +58,16 @@ def test_a_quick_run_counts_every_delivery_of_every_broker(peers: list[str]) -> 
         measured = [name for name, speed in speeds.items() if "skipped" not in speed]
         has_durable = [name for name in peers if scenario["scenario"] != "durable" or name != "nats"]
         assert measured == ["fieldfare", *has_durable]
+        if scenario["scenario"] == "idle":
+            assert all("bytes_per_connection" in speeds[name] for name in measured)
+            continue
         assert all(speeds[name]["deliveries_per_second"] > 0 for name in measured)
-        if scenario["scenario"] != "edge-10k":
+        assert all(speeds[name]["cpu_us_per_message"] >= 0 for name in measured)
+        if scenario["scenario"] == "rates":
+            points = [point for name in measured for point in speeds[name]["points"]]
+            assert [point["events_per_second"] for point in points] == [20, 50] * len(measured)
+            assert all(point["latency_p99_ms"] >= point["latency_p50_ms"] > 0 for point in points)
+        elif scenario["scenario"] != "edge-10k":
             assert all(speeds[name]["latency_p99_ms"] >= speeds[name]["latency_p50_ms"] > 0 for name in measured)
 
 
@@ -189,22 +199,46 @@ def test_a_refusal_ends_the_run(wire: Wire, answer: bytes) -> None:
         wire.feed(answer)
 
 
+FAN_OUT_MS = {"fieldfare": 12.0, "redis": 6.0, "nats": 5.0}
+
+
 def test_the_aims_are_compared_at_full_size() -> None:
     speeds = {
         "fieldfare": Speed(30_000.0, latency_p99_ms=5.0),
         "redis": Speed(1_500.0),
         "nats": Speed(skipped="no equal"),
     }
+    points = tuple(RatePoint(rate, 1.0, 5.0, 26.0, 0.5, 0.5) for rate in (300.0, 2_000.0, 4_000.0, 8_000.0))
+    at_rates = {"fieldfare": Speed(9_000.0, points=points), "redis": Speed(350.0)}
+    fan_out = {name: Speed(latency_p50_ms=ms) for name, ms in FAN_OUT_MS.items()}
     results = [
         Result("selective", "many", 1_000, 1_000, 0.01, speeds),
-        Result("one-core", "more", 100_000, 100, 1e-5, {"fieldfare": Speed(25_000.0)}),
+        Result("one-core", "more", 100_000, 100, 1e-5, {"fieldfare": Speed(40_000.0)}),
+        Result("rates", "many", 1_000, 1_000, 0.01, at_rates),
+        Result("fan-out", "all", 1_000, 1_000, 1.0, fan_out),
+        Result("idle", "none", 10_000, 10_000, 1e-3, {"fieldfare": Speed(bytes_per_connection=5_000.0)}),
+        Result("idle", "small", 200, 200, 0.05, {"fieldfare": Speed(bytes_per_connection=5_000.0)}),
     ]
-    assert [(aim.measured, aim.ratio) for aim in aims(results)] == [(20.0, 2.0), (5.0, 2.0), (25_000.0, 0.5)]
-    (table, _) = render(results).renderables
-    assert "no equal" in "".join(str(cell) for column in table.columns for cell in column.cells)  # type: ignore[union-attr]
+    assert [(aim.measured, aim.ratio) for aim in aims(results)] == [
+        (20.0, 2.0),
+        (5.0, 2.0),
+        (40_000.0, 0.5),
+        (26.0, 0.5),
+        (5.0, 2.0),
+        (5.0, 12.0),
+        (2.4, 0.5),
+        (5.0, 4.0),
+    ]
+    tables: list[Any] = list(render(results).renderables)
+    assert len(tables) == 4
+    shown = "".join(str(cell) for table in tables for column in table.columns for cell in column.cells)
+    for text in ("no equal", "1.0 / 5.0", "at most 350 events/s", "5.00"):
+        assert text in shown
 
 
-@pytest.mark.parametrize("wrong", [{"scenarios": ("none",)}, {"peers": ("kafka",)}, {"seconds": 0.0}])
+@pytest.mark.parametrize(
+    "wrong", [{"scenarios": ("none",)}, {"peers": ("kafka",)}, {"seconds": 0.0}, {"rates": (300.0, 0.0)}]
+)
 def test_senseless_options_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(InputError):
         BrokerOptions(**wrong)  # type: ignore[arg-type]

@@ -266,6 +266,23 @@ def test_a_list_ends_a_turn_and_the_broker_answers_before_the_next() -> None:
     asyncio.run(story())
 
 
+def test_a_broker_that_fails_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(connection: StubConnection, _: ClientFrame) -> None:
+        if len(connection.broker.told) == 2:  # in the second turn, which no data brings about
+            raise ZeroDivisionError
+
+    async def story() -> None:
+        broker = StubBroker(fail)
+        async with serving(broker=broker) as served, connecting(served) as socket:
+            await socket.send("\n".join(['{"type":"list","ref":1,"what":"topics"}'] * 3))
+            with pytest.raises(ConnectionClosed):
+                await asyncio.wait_for(socket.recv(), 60)
+            assert broker.closed.is_set()
+
+    asyncio.run(story())
+    assert "ZeroDivisionError" in caplog.text
+
+
 def test_text_that_is_not_utf_8_ends_the_connection() -> None:
     async def story() -> None:
         async with serving() as served:

@@ -96,15 +96,20 @@ def broker(
     ] = None,
     peer: Annotated[list[str] | None, typer.Option(help="Which peer; may be repeated.", show_default="all")] = None,
     seconds: Annotated[float, typer.Option(help="How long to measure each broker in each scenario.")] = 5.0,
+    rate: Annotated[
+        list[float] | None,
+        typer.Option(help="Events/s at which to measure latency; may be repeated.", show_default="300 to 8000"),
+    ] = None,
     subscriber_processes: Annotated[int, typer.Option(min=1, help="Processes that hold the subscribers.")] = 1,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: show that it works, measure nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
 ) -> None:
     """Measure the broker beside Redis and NATS on loopback, every delivery counted.
 
-    Scenarios: selective, durable, edge-10k, edge-100k, fan-out, one-core. Peers: redis, nats.
+    Scenarios: selective, durable, rates, rates-durable, edge-10k, edge-100k, fan-out, one-core, idle.
+    Peers: redis, nats.
 
-    Example: `fieldfare bench broker --scenario selective --peer redis`
+    Example: `fieldfare bench broker --scenario rates --rate 300 --rate 2000 --peer redis`
     """
     from fieldfare.bench.broker import scenarios as bench
 
@@ -112,6 +117,7 @@ def broker(
         scenarios=tuple(scenario or bench.SCENARIOS),
         peers=tuple(peer or bench.PEERS),
         seconds=seconds,
+        rates=tuple(rate or bench.RATES),
         subscriber_processes=subscriber_processes,
         is_quick=quick,
     )

@@ -46,16 +46,20 @@ class LineCodec(Generic[In, Out]):
         lines: list[bytes] = []
         size_bytes = 0
         for frame in frames:
-            line = _encode(frame)
-            if b"\n" in line:  # between the tokens of an event that came as JSON: inside a string JSON has none
-                line = line.replace(b"\n", b" ")
+            line = self.encode_line(frame)
             if lines and size_bytes + len(line) > FRAME_BYTES_MAX:
                 yield b"\n".join(lines)
                 lines, size_bytes = [], 0
             lines.append(line)
             size_bytes += len(line) + 1
         if lines:
-            yield lines[0] if len(lines) == 1 else b"\n".join(lines)
+            yield b"\n".join(lines)
+
+    def encode_line(self, frame: Out) -> bytes:
+        """A frame as a line, which alone is a message, too."""
+        line = _encode(frame)
+        # Between the tokens of an event that came as JSON there may be line breaks; inside a string JSON has none.
+        return line.replace(b"\n", b" ") if b"\n" in line else line
 
     def decode(self, message: bytes | str) -> list[In]:
         """The frames of a message; a msgspec.MsgspecError if one cannot be read."""

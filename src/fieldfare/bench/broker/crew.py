@@ -5,8 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,10 @@ class Run:
 
     events: int
     deliveries: int
+    messages: int  # that the broker had to send: more than deliveries, if it cannot filter
     seconds: float  # from the first publication to the last delivery
     cpu_seconds: float | None  # of the broker
+    subscribers_cpu_seconds: float  # of the busiest process of subscribers
     numbers: Integers  # of the recorded deliveries
     waits_ms: np.typing.NDArray[np.float64]
 
@@ -37,6 +39,11 @@ class Run:
     def events_per_second(self) -> float:
         """End to end."""
         return self.events / self.seconds
+
+    @property
+    def cpu_us_per_message(self) -> float | None:
+        """Of the broker. A message of ours that holds several events counts as so many."""
+        return None if self.cpu_seconds is None else 1e6 * self.cpu_seconds / self.messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,7 @@ class Crew:
     load: Load
     publisher: Connection
     subscribers: Sequence[Connection]
+    memory_before_bytes: int | None  # of the broker, without these subscribers
 
     def run(self, order: Saturate | Pace, *, is_recording: bool = False) -> Run:
         """Publish, wait until everything has arrived, and compare with what had to."""
@@ -61,11 +69,14 @@ class Crew:
         after = self.broker.cpu_seconds()
         verify(self.server.name, self.load, sent.events, received)
         waits = [wait for process in received for wait in process.waits]
+        deliveries = sum(sum(process.counts) for process in received)
         return Run(
             events=sent.events,
-            deliveries=sum(sum(process.counts) for process in received),
+            deliveries=deliveries,
+            messages=deliveries if self.server.filters else sent.events * self.load.connections,
             seconds=(max(process.ended for process in received) - sent.started) / 1e9,
             cpu_seconds=None if before is None or after is None else after - before,
+            subscribers_cpu_seconds=max(process.cpu_seconds for process in received),
             numbers=np.array([number for process in received for number in process.numbers], np.int64),
             waits_ms=np.array(waits, np.float64) / 1e6,
         )
@@ -109,19 +120,33 @@ class Setting:
 
 
 @contextmanager
-def crew(server: Server, guarantee: Guarantee, load: Load, setting: Setting) -> Iterator[Crew]:
-    """Start a broker and its crew, and stop them."""
+def crew(
+    server: Server, guarantee: Guarantee, load: Load, setting: Setting, rehearsal: Load | None = None
+) -> Iterator[Crew]:
+    """Start a broker and its crew, and stop them.
+
+    The subscribers of a rehearsal come before them and leave again, so that what a broker needs once, for its first
+    clients, is not counted as the others' memory.
+    """
     context = multiprocessing.get_context("spawn")
+    processes = setting.subscriber_processes
+
+    def subscribing(load: Load, number: int, count: int) -> AbstractContextManager[Connection]:
+        worker = Subscribers(replace(site, load=load), number, count, is_filtering=not server.filters)
+        return _working(context, worker)
+
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fieldfare-bench-"))
         with one_core() if setting.on_one_core else nullcontext():
             broker = stack.enter_context(running(server, guarantee, Path(folder)))
-        processes = setting.subscriber_processes
         site = Site(HOST, broker.port, guarantee.wire, load, context.RawArray("q", processes))
         publisher = stack.enter_context(_working(context, Publisher(site)))
-        shares = [Subscribers(site, n, processes, is_filtering=not server.filters) for n in range(processes)]
-        subscribers = [stack.enter_context(_working(context, share)) for share in shares]
-        yield Crew(server, broker, load, publisher, subscribers)
+        if rehearsal is not None:
+            with subscribing(rehearsal, 0, 1):
+                pass
+        memory_bytes = broker.memory_bytes()
+        subscribers = [stack.enter_context(subscribing(load, number, processes)) for number in range(processes)]
+        yield Crew(server, broker, load, publisher, subscribers, memory_bytes)
 
 
 @contextmanager

@@ -13,9 +13,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -52,6 +52,7 @@ class Server:
     filters: bool  # by content, so that its clients need not
     why_not_durable: str = ""
     is_announcing: bool = False  # tells its address itself
+    environment: Mapping[str, str] = field(default_factory=dict)  # beside our own
 
 
 def installed(program: str) -> str | None:
@@ -87,6 +88,7 @@ OURS = Server(
     durable=Guarantee(partial(FieldfareWire, is_durable=True), note="fsync before an event is accepted or delivered"),
     filters=True,
     is_announcing=True,
+    environment={"FIELDFARE_LIMITS_CONNECTIONS_MAX": "15000"},
 )
 PEERS = {
     "redis": Server(
@@ -126,6 +128,14 @@ class Running:
             return None
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def memory_bytes(self) -> int | None:
+        """What it has in memory, where the platform tells."""
+        try:
+            pages = int(Path(f"/proc/{self.process_id}/statm").read_text().split()[1])
+        except OSError:
+            return None
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
 
 @contextmanager
 def running(server: Server, guarantee: Guarantee, folder: Path) -> Iterator[Running]:
@@ -134,7 +144,13 @@ def running(server: Server, guarantee: Guarantee, folder: Path) -> Iterator[Runn
     log = folder / "server.log"
     with log.open("wb") as output:
         command = [*server.command(folder, port), *guarantee.arguments]
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)  # noqa: S603
+        process = subprocess.Popen(  # noqa: S603 - a program that was found, with arguments of ours
+            command,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **server.environment},
+        )
     try:
         yield Running(_ready_port(process, port, log), process.pid)
     finally:

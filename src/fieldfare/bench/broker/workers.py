@@ -73,6 +73,7 @@ class Received:
     ended: int
     numbers: list[int]  # of all deliveries, if they were to be recorded
     waits: list[int]
+    cpu_seconds: float = 0.0  # of the process
 
 
 class _Connection(asyncio.Protocol):
@@ -172,6 +173,7 @@ class Subscribers:
         self._is_filtering = is_filtering  # the clients have to, for the broker cannot
         self._takers: list[_Taker] = []
         self._connections: list[_Connection] = []
+        self._cpu_seconds = 0.0  # of this process when the run began
 
     async def open(self) -> None:
         """Connect them all, and wait until every subscription is in force."""
@@ -198,10 +200,12 @@ class Subscribers:
                 max(taker.ended for taker in self._takers),
                 [number for taker in self._takers for number in taker.numbers],
                 [wait for taker in self._takers for wait in taker.waits],
+                time.process_time() - self._cpu_seconds,
             )
         for taker in self._takers:
             taker.start(is_recording=command)
         self._site.counters[self._process] = 0
+        self._cpu_seconds = time.process_time()
         return None
 
     def close(self) -> None:

@@ -21,6 +21,7 @@ PIECES_MAX = 1024  # of one message
 _SKIPPED_BYTES_MAX = 2 * FRAME_BYTES_MAX
 _IS_LAST, _IS_RESERVED, _IS_MASKED = 0x80, 0x70, 0x80
 _CONTROL_BYTES_MAX = 125
+_head_16, _head_64 = struct.Struct("!BBH").pack, struct.Struct("!BBQ").pack
 _REASON_BYTES_MAX = 120  # what fits in a closing message
 
 
@@ -143,8 +144,8 @@ def written(kind: int, payload: bytes) -> bytes:
     if size < 126:
         return bytes((_IS_LAST | kind, size)) + payload
     if size < 65_536:
-        return struct.pack("!BBH", _IS_LAST | kind, 126, size) + payload
-    return struct.pack("!BBQ", _IS_LAST | kind, 127, size) + payload
+        return _head_16(_IS_LAST | kind, 126, size) + payload
+    return _head_64(_IS_LAST | kind, 127, size) + payload
 
 
 def closing(code: int, reason: str) -> bytes:

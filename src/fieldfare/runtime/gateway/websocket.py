@@ -49,6 +49,9 @@ class _State(Enum):
     LEAVING = 3  # nothing that the client sends matters any more
 
 
+_OPEN, _CLOSING, _LEAVING = _State  # for each message one is compared, which takes longer by way of the class
+
+
 class ClientSocket(asyncio.Protocol):
     """One client, from its handshake on."""
 
@@ -69,7 +72,7 @@ class ClientSocket(asyncio.Protocol):
         self._gateway = gateway
         self._pings = pings
         self._connections = connections  # of the server
-        self._state = _State.OPEN
+        self._state = _OPEN
         self._transport: asyncio.Transport
         self._connection: Connection | None = None  # once the client is admitted
         self._reader = MessageReader()
@@ -94,7 +97,7 @@ class ClientSocket(asyncio.Protocol):
         self._connection = self._gateway.broker.connect(identity, self._deliver, self._ended)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002, D102 - as asyncio calls it
-        self._state = _State.LEAVING
+        self._state = _LEAVING
         self._connections.discard(self)
         if self._slow_reader is not None:
             self._slow_reader.stop()
@@ -108,8 +111,11 @@ class ClientSocket(asyncio.Protocol):
 
     def _deliver(self, frames: list[EdgeFrame]) -> None:
         """Send what the broker has for the client."""
+        if len(frames) == 1 and self._state is _OPEN:  # nearly always
+            self._write(written(TEXT, EDGE_LINES.encode_line(frames[0])))
+            return
         for text in EDGE_LINES.encode(frames):
-            if self._state is not _State.OPEN:
+            if self._state is not _OPEN:
                 break  # the rest need not even be encoded
             self._write(written(TEXT, text))
 
@@ -128,7 +134,7 @@ class ClientSocket(asyncio.Protocol):
             self._slow_reader = SlowReader(self._transport, self._gateway.options.stall_seconds)
 
     def resume_writing(self) -> None:  # noqa: D102
-        if self._slow_reader is not None and self._state is _State.OPEN:
+        if self._slow_reader is not None and self._state is _OPEN:
             self._slow_reader.stop()
             self._slow_reader = None
 
@@ -137,7 +143,7 @@ class ClientSocket(asyncio.Protocol):
 
         Of a client that reads slowly nothing is known by that, and what one sends that is kept waiting is not seen.
         """
-        if self._state is not _State.OPEN or self._slow_reader is not None or self._turns is not None:
+        if self._state is not _OPEN or self._slow_reader is not None or self._turns is not None:
             return
         if self._is_ping_unanswered:
             self._close(1011, "keepalive ping timeout")
@@ -150,7 +156,7 @@ class ClientSocket(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:  # noqa: D102
         self._is_ping_unanswered = False
-        if self._state is not _State.OPEN and self._slow_reader is not None:
+        if self._state is not _OPEN and self._slow_reader is not None:
             self._slow_reader.discard(len(data))
         self._reader.feed(data)
         if self._turns is None:
@@ -159,7 +165,11 @@ class ClientSocket(asyncio.Protocol):
     def _take_turn(self) -> None:
         """Deal with what came, for one turn. If something is left, nothing more is read until its turn has come."""
         turns = self._turns or self._dealing()
-        is_more_left = next(turns, False)
+        try:
+            is_more_left = next(turns, False)
+        except Exception:  # an error of ours; it goes on to the loop, which logs it
+            self._transport.abort()
+            raise
         if self._transport.is_closing():
             self._turns = None
         elif is_more_left:
@@ -182,7 +192,7 @@ class ClientSocket(asyncio.Protocol):
 
     def _deal_with(self, line: str | None) -> int:
         """Hand a frame to the broker, or refuse it; returns how much of a turn that was."""
-        if line is None or self._connection is None or self._state is not _State.OPEN:
+        if line is None or self._connection is None or self._state is not _OPEN:
             return _ANSWER_CHARACTERS
         frame = EDGE_LINES.decode_line(line)
         if isinstance(frame, UnreadableLine):
@@ -204,17 +214,17 @@ class ClientSocket(asyncio.Protocol):
                 self._close(1007, "text is UTF-8")
                 continue
             start = 0
-            while self._state is _State.OPEN and (end := text.find("\n", start)) >= 0:
+            while self._state is _OPEN and (end := text.find("\n", start)) >= 0:
                 yield text[start:end]
                 start = end + 1
             yield text[start:]
 
     def _next_message(self) -> Message | None:
-        while self._state is not _State.LEAVING:
+        while self._state is not _LEAVING:
             try:
                 return self._reader.take()
             except WebSocketViolationError as error:
-                is_first = self._state is _State.OPEN
+                is_first = self._state is _OPEN
                 self._close(error.code, str(error))
                 if not (is_first and error.is_readable):
                     self._leave()
@@ -222,10 +232,10 @@ class ClientSocket(asyncio.Protocol):
 
     def _control(self, message: Message) -> None:
         if message.kind == CLOSE:
-            if self._state is _State.OPEN:
+            if self._state is _OPEN:
                 self._transport.write(written(CLOSE, message.payload[:2]))
             self._leave()
-        elif message.kind == PING and self._state is _State.OPEN:
+        elif message.kind == PING and self._state is _OPEN:
             self._write(written(PONG, message.payload))
         elif message.kind == BINARY:
             self._close(1003, "frames are text")
@@ -238,9 +248,9 @@ class ClientSocket(asyncio.Protocol):
 
     def _close(self, code: int, reason: str) -> None:
         """Tell the client that it is over: 1001 the broker ends, 1013 it reads too slowly and may resume."""
-        if self._state is not _State.OPEN:
+        if self._state is not _OPEN:
             return
-        self._state = _State.CLOSING
+        self._state = _CLOSING
         if self._connection is not None:
             self._connection.close()
         self._transport.write(closing(code, reason))
@@ -248,7 +258,7 @@ class ClientSocket(asyncio.Protocol):
 
     def _leave(self) -> None:
         """Close the connection as soon as the client has taken what was written, or does not take it."""
-        self._state = _State.LEAVING
+        self._state = _LEAVING
         if self._connection is not None:
             self._connection.close()
         self._hurry()
