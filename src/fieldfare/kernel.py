@@ -16,25 +16,27 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from fieldfare.messages import Effect, Input, Node, SetTimer, TimerDue
 
 E = TypeVar("E", bound=Effect)
+_Timer: TypeAlias = tuple[float, int, Hashable]  # when it is due, its number and its key
+_MOVED_MAX = 16  # entries of timers that were moved, beside as many as there are timers
 
 
 class Kernel:
     """Runs one node."""
 
-    __slots__ = ("_inbox", "_numbers", "_performers", "_round_ends", "_set", "_timers", "node")
+    __slots__ = ("_inbox", "_numbers", "_performers", "_round_ends", "_timer_heap", "_timers", "node")
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self._inbox: deque[Input] = deque()
         self._performers: dict[type[Effect], Callable[[Any], object]] = {SetTimer: self._set_timer}
         self._round_ends: list[Callable[[], object]] = []
-        self._timers: list[tuple[float, int, Hashable]] = []  # a heap; entries that were moved stay until they are due
-        self._set: dict[Hashable, tuple[float, int]] = {}  # when each timer is due, and the number of its entry
+        self._timers: dict[Hashable, _Timer] = {}
+        self._timer_heap: list[_Timer] = []  # those, and some that were moved since
         self._numbers = count()  # so that timers of one moment are due in the order in which they were set
 
     def provide(self, effect: type[E], perform: Callable[[E], object]) -> None:
@@ -61,23 +63,30 @@ class Kernel:
     @property
     def next_timer_at(self) -> float | None:
         """When the next round is due at the latest; None: nothing is timed."""
-        timers = self._timers
-        while timers and self._set.get(timers[0][2]) != timers[0][:2]:
-            heapq.heappop(timers)  # it was moved
-        return timers[0][0] if timers else None
+        heap = self._timer_heap
+        while heap and self._timers.get(heap[0][2]) is not heap[0]:
+            heapq.heappop(heap)  # it was moved
+        return heap[0][0] if heap else None
 
-    def run_round(self, now: float) -> None:
-        """Handle all that waits, and the timers that are due."""
-        self._handle_all(now)
-        timers = self._timers
-        while timers and timers[0][0] <= now:
-            at, number, key = heapq.heappop(timers)
-            if self._set.get(key) == (at, number):
-                del self._set[key]
-                self._inbox.append(TimerDue(key))
+    def run_round(self, now: float, *, with_timers: bool = True) -> None:
+        """Handle all that waits, and the timers that are due unless the host takes those itself."""
+        if self._inbox:
+            self._handle_all(now)
+        if self._timer_heap and with_timers:
+            while (due := self.take_due_timer(now)) is not None:
+                self._inbox.append(due)
                 self._handle_all(now)
         for hook in self._round_ends:
             hook()
+
+    def take_due_timer(self, now: float) -> TimerDue | None:
+        """The first timer that is due, as the input that tells the node so; from now on it is no longer set."""
+        at = self.next_timer_at
+        if at is None or at > now:
+            return None
+        _, _, key = heapq.heappop(self._timer_heap)
+        del self._timers[key]
+        return TimerDue(key)
 
     def _handle_all(self, now: float) -> None:
         inbox, handle, performers = self._inbox, self.node.handle, self._performers
@@ -87,12 +96,16 @@ class Kernel:
                 performers[type(effect)](effect)
 
     def _set_timer(self, effect: SetTimer) -> None:
-        known = self._set.get(effect.key)
-        if known is None or known[0] != effect.at:
-            entry = self._set[effect.key] = effect.at, next(self._numbers)
-            heapq.heappush(self._timers, (*entry, effect.key))
+        timers, heap = self._timers, self._timer_heap
+        if (timer := timers.get(effect.key)) is not None and timer[0] == effect.at:
+            return
+        timer = timers[effect.key] = (effect.at, next(self._numbers), effect.key)
+        heapq.heappush(heap, timer)
+        if len(heap) > 2 * len(timers) + _MOVED_MAX:  # a node may move a timer with every message
+            heap[:] = timers.values()
+            heapq.heapify(heap)
 
     def waits(self) -> list[str]:
         """What the node waits for, for people who look at a run that failed."""
-        timers = [f"timer {key!r} at {at:.6f}" for key, (at, _) in self._set.items()]
+        timers = [f"timer {key!r} at {at:.6f}" for at, _, key in self._timers.values()]
         return [f"input {message!r}" for message in self._inbox] + timers

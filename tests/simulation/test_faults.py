@@ -34,7 +34,7 @@ def test_a_plan_comes_from_its_seed_and_has_ended_in_time() -> None:
         (Fault(1.0, "partition", "alice", 2.0), lambda made: made.network.is_cut("edge", "alice")),
         (Fault(1.0, "full", "edge", 2.0), lambda made: made.machines["edge"].log.failure is not None),
         (Fault(1.0, "slow", "edge", 2.0), lambda made: made.machines["edge"].log.stall_seconds > 0),
-        (Fault(1.0, "lossy", "alice", 2.0), lambda made: made.network.link("alice", "edge").loss > 0),
+        (Fault(1.0, "lossy", "alice", 2.0), lambda made: made.network.link_quality("alice", "edge").loss > 0),
         (Fault(1.0, "pipeline", "edge", 2.0), lambda made: made.pipelines["edge"].failure is not None),
     ],
 )

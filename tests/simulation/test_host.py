@@ -99,7 +99,7 @@ class Machine:
     def __init__(self, seed: int = 0) -> None:
         self.nodes: list[Counting] = []
         self.network = Network(Clock(), random.Random(seed))
-        self.host = SimulatedHost("node", self._node, self.network, random.Random(seed))
+        self.host = SimulatedHost("node", self._node, self.network, lambda: random.Random(seed))
         self.host.start()
         self.got: list[EdgeFrame] = []
         self.closed: list[str] = []
@@ -244,7 +244,7 @@ class Calling(Counting):
 def test_webhooks_take_refuse_hang_or_are_out_of_reach() -> None:
     network = Network(Clock(), random.Random(0))
     node = Calling()
-    host = SimulatedHost("node", lambda: node, network, random.Random(0))
+    host = SimulatedHost("node", lambda: node, network, lambda: random.Random(0))
     webhooks = Webhooks(network, History(), timeout_seconds=10.0)
     webhooks.serve(host)
     host.start()

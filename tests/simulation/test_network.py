@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldfare.simulation.clock import Clock
-from fieldfare.simulation.network import Link, Network
+from fieldfare.simulation.network import LinkQuality, Network
 from fieldfare.simulation.streams import Stream
 
-LINK = Link(latency_seconds=0.01, jitter_seconds=0.02, patience_seconds=2.0)
+LINK = LinkQuality(latency_seconds=0.01, jitter_seconds=0.02, patience_seconds=2.0)
 
 
-def network(seed: int = 0, link: Link = LINK) -> Network:
+def network(seed: int = 0, link: LinkQuality = LINK) -> Network:
     return Network(Clock(), random.Random(seed), link)
 
 

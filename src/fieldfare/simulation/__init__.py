@@ -4,8 +4,8 @@
 run any node; `faults` plans what goes wrong, `checkers` judge what came of it.
 """
 
-from fieldfare.simulation.network import Link
+from fieldfare.simulation.network import LinkQuality
 from fieldfare.simulation.webhooks import Failure, Hang
 from fieldfare.simulation.world import World
 
-__all__ = ["Failure", "Hang", "Link", "World"]
+__all__ = ["Failure", "Hang", "LinkQuality", "World"]

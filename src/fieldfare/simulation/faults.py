@@ -209,12 +209,12 @@ def _lossy(world: World, fault: Fault) -> Callable[[], None]:
     network = world.network
     others = [name for name in world.machines if name != fault.machine]
     for name in others:
-        link = network.link(fault.machine, name)
-        network.set_link(fault.machine, name, replace(link, loss=0.3, jitter_seconds=0.2))
+        quality = network.link_quality(fault.machine, name)
+        network.set_link_quality(fault.machine, name, replace(quality, loss=0.3, jitter_seconds=0.2))
 
     def end() -> None:
         for name in others:
-            network.reset_link(fault.machine, name)
+            network.reset_link_quality(fault.machine, name)
 
     return end
 

@@ -8,17 +8,12 @@ another life or none, and does nothing. Only the log goes on.
 from __future__ import annotations
 
 import random
-from collections import deque
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from fieldfare.kernel import Kernel
 from fieldfare.messages import (
     Append,
-    Close,
-    Closed,
-    DatagramReceived,
-    Dial,
     Effect,
     Fetch,
     Identity,
@@ -27,20 +22,16 @@ from fieldfare.messages import (
     LoggingNode,
     Node,
     NotStored,
-    Opened,
-    Received,
-    Send,
-    SendDatagram,
     Started,
     Stored,
-    Unreachable,
 )
 from fieldfare.messages.lines import EDGE_LINES, LineCodec
-from fieldfare.simulation.clock import Clock, Timer
+from fieldfare.simulation.clock import Timer
 from fieldfare.simulation.disk import SimulatedLog
 from fieldfare.simulation.history import TENANT
+from fieldfare.simulation.links import LinkOptions, SimulatedLinks
 from fieldfare.simulation.network import Network
-from fieldfare.simulation.streams import Stream
+from fieldfare.simulation.service import ServiceQueue, ServiceReport
 
 EVERYTHING = Identity(TENANT, {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)})
 
@@ -48,34 +39,47 @@ _EffectType = TypeVar("_EffectType", bound=Effect)
 _Arguments = ParamSpec("_Arguments")
 
 
+def _anyone(_place: str) -> LinkIdentity:
+    return EVERYTHING
+
+
+class _Alarm(NamedTuple):
+    """When the node's next timer is due, by the machine's own clock, and what wakes the machine then."""
+
+    at: float
+    timer: Timer
+
+
 class SimulatedHost:
     """A machine with one node on it, by name on a network. `make_node` makes the node anew at each start.
 
-    Effects that reach beyond this machine are performed by others, who are named with `perform_with`.
+    Effects that reach beyond this machine are performed by others, who are named with `perform_with`. `make_rng` is
+    called when this machine first needs chance: most of thousands never do.
     """
 
-    def __init__(self, name: str, make_node: Callable[[], Node], network: Network, rng: random.Random) -> None:
+    def __init__(
+        self, name: str, make_node: Callable[[], Node], network: Network, make_rng: Callable[[], random.Random]
+    ) -> None:
         self.name = name
-        self.identify: Callable[[str], LinkIdentity] = lambda _place: EVERYTHING
-        self.lines: LineCodec[Any, Any] = EDGE_LINES  # the wire protocol of this node's links
+        self.clock = network.clock  # the world's; what the node is told is `now`
+        # These three are looked at when the node starts.
+        self.identify: Callable[[str], LinkIdentity] = _anyone  # who is at a place, at the other end of a link
+        self.lines: LineCodec[Any, Any] = EDGE_LINES  # the wire protocol of links
+        self.datagram_lines: LineCodec[Any, Any] | None = None  # that of datagrams; None: they pass as objects
         self.clock_ahead_seconds = 0.0  # how far this machine's clock is off; a node's clock never jumps while it lives
         self.checkpoint_records = 1000  # so many records make a checkpoint
         self.read_seconds = 0.001
-        self.service_seconds: Callable[[Input], float] | None = None  # how long the machine is busy with an input
-        self.busy_seconds = 0.0  # all together
         self._make_node = make_node
+        self._make_rng = make_rng
+        self._rng: random.Random | None = None
         self._network = network
-        self._rng = rng
         self._kernel: Kernel | None = None
         self._log: SimulatedLog | None = None
+        self._service: ServiceQueue | None = None
         self._performers: dict[type[Effect], Callable[[Any], object]] = {}
         self._life = 0
-        self._opened = 0
-        self._streams: dict[str, Stream] = {}
-        self._outgoing: dict[str, list[Any]] = {}
-        self._queue: deque[Input] | None = None  # those that wait to be served, while one is
-        self._alarm: Timer | None = None
-        self._alarm_at: float | None = None
+        self._links: SimulatedLinks | None = None
+        self._alarm: _Alarm | None = None
         self._is_in_round = False
 
     @property
@@ -87,23 +91,20 @@ class SimulatedHost:
     def log(self) -> SimulatedLog:
         """Its disk, which is there when something is first stored on it."""
         if self._log is None:
-            self._log = SimulatedLog(self.clock, self._rng)
+            self._log = SimulatedLog(self.clock, self.rng)
         return self._log
 
     @property
-    def clock(self) -> Clock:
-        """The clock of the world, which is not what the node is told: that is `now`."""
-        return self._network.clock
+    def rng(self) -> random.Random:
+        """The source of chance of this machine."""
+        if self._rng is None:
+            self._rng = self._make_rng()
+        return self._rng
 
     @property
     def now(self) -> float:
         """The time by this machine's own clock."""
         return self.clock.now + self.clock_ahead_seconds
-
-    @property
-    def queue_length(self) -> int:
-        """How many inputs wait to be served."""
-        return len(self._queue) if self._queue is not None else 0
 
     def perform_with(self, effect: type[_EffectType], performer: Callable[[_EffectType], None]) -> None:
         """From now on such effects are performed so."""
@@ -118,98 +119,106 @@ class SimulatedHost:
             for record in self._log.read():
                 node.recover(record)
         self._kernel = kernel = Kernel(node)
-        for effect, performer in (*self._own_performers().items(), *self._performers.items()):
+        options = LinkOptions(self.identify, self.lines, self.datagram_lines)
+        self._links = SimulatedLinks(self.name, self._network, options, self._tell_together)
+        self._links.provide(kernel)
+        kernel.provide(Append, self._append)
+        kernel.provide(Fetch, self._fetch)
+        for effect, performer in self._performers.items():
             kernel.provide(effect, performer)
-        self._network.listen(self.name, self._accept)
-        self._network.receive(self.name, self._datagram)
+        self._links.open()
         self.tell(Started())
-
-    def _own_performers(self) -> dict[type[Effect], Callable[[Any], object]]:
-        return {
-            Send: self._send,
-            Close: self._close,
-            Dial: self._dial,
-            SendDatagram: lambda effect: self._network.send(self.name, effect.address, effect.message),
-            Append: self._append,
-            Fetch: self._fetch,
-        }
 
     def crash(self) -> None:
         """The machine stops here and now."""
         self._life += 1
         self._kernel = None
-        self._network.crash(self.name)
+        if self._links is not None:
+            self._links.crash()
         if self._log is not None:
             self._log.crash()
+        if self._service is not None:
+            self._service.clear()
         if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm = self._alarm_at = self._queue = None
-        self._streams.clear()
-        self._outgoing.clear()
+            self._alarm.timer.cancel()
+            self._alarm = None
+
+    # A machine that takes time
+
+    def serve_in(self, service_seconds: Callable[[Input], float]) -> None:
+        """From now on this machine is busy for so long with each input. What the log answers takes no time."""
+        if self._service is None:
+            self._service = ServiceQueue(self.clock, service_seconds, self._handle_served)
+        self._service.service_seconds = service_seconds
+
+    def service_report(self) -> ServiceReport:
+        """How busy this machine was, and how much waits; for a machine with a service time."""
+        if self._service is None:
+            raise RuntimeError(f"{self.name!r} has no service time: set one with serve_in")
+        return self._service.report()
+
+    def _handle_served(self, message: Input) -> None:
+        if self._kernel is not None:
+            self._kernel.tell(message)
+            self._round()
 
     # Rounds
 
     def tell(self, message: Input) -> None:
         """Something happened. A node that is down hears nothing."""
-        if self._kernel is None:
+        self._tell_together([message])
+
+    def _tell_together(self, messages: list[Input]) -> None:
+        """Several things happened at once, and are handled in one round."""
+        kernel = self._kernel
+        if kernel is None:
             return
-        if self.service_seconds is not None:
-            self._serve(message)
+        if self._service is not None:
+            for message in messages:
+                self._service.add(message)
             return
-        self._kernel.tell(message)
+        for message in messages:
+            kernel.tell(message)
         if not self._is_in_round:
             self._round()
-
-    def _serve(self, message: Input) -> None:
-        """One input at a time, each for as long as it takes."""
-        if self._queue is not None:
-            self._queue.append(message)
-            return
-        self._queue = deque([message])
-        self._serve_next()
-
-    def _serve_next(self) -> None:
-        if not self._queue or self.service_seconds is None:
-            self._queue = None
-            return
-        message = self._queue.popleft()
-        seconds = self.service_seconds(message)
-        self.busy_seconds += seconds
-
-        def served() -> None:
-            if self._kernel is not None:
-                self._kernel.tell(message)
-                self._round()
-            self._serve_next()
-
-        self.later(seconds, served)
 
     def _round(self) -> None:
         """A round, and another one for what was answered at its end."""
         kernel = self._kernel
         self._is_in_round = True
-        while kernel is not None and kernel is self._kernel:
-            kernel.run_round(self.now)
-            outgoing, self._outgoing = self._outgoing, {}
-            for link, frames in outgoing.items():
-                self._transmit(link, frames)
-            if not kernel.has_inputs:
+        while kernel is not None:
+            kernel.run_round(self.clock.now + self.clock_ahead_seconds, with_timers=self._service is None)
+            if kernel is not self._kernel or not kernel.has_inputs:
                 break
         self._is_in_round = False
         self._set_alarm()
 
     def _set_alarm(self) -> None:
+        """Be woken when the first timer is due. An alarm that comes too early is set again when it rings."""
         at = None if self._kernel is None else self._kernel.next_timer_at
-        if at == self._alarm_at:
+        if at is None or (self._alarm is not None and self._alarm.at <= at):
             return
         if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm_at = at
-        self._alarm = None if at is None else self.clock.at(at - self.clock_ahead_seconds, self._alarm_rang)
+            self._alarm.timer.cancel()
+        self._alarm = _Alarm(at, self.clock.at(at - self.clock_ahead_seconds, self._alarm_rang))
 
     def _alarm_rang(self) -> None:
-        self._alarm = self._alarm_at = None
-        self._round()
+        if self._service is not None:
+            self._service.add(self._take_due_timer)  # the alarm stands until then, so that no second one is set
+            return
+        self._alarm = None
+        at = None if self._kernel is None else self._kernel.next_timer_at
+        if at is None or at > self.now:  # the timer was moved
+            self._set_alarm()
+        else:
+            self._round()
+
+    def _take_due_timer(self) -> Input | None:
+        """The timer that is due, when this machine comes to it; None: the node moved it meanwhile."""
+        self._alarm = None
+        due = None if self._kernel is None else self._kernel.take_due_timer(self.now)
+        self._set_alarm()
+        return due
 
     def later(self, seconds: float, action: Callable[[], object]) -> Timer:
         """Do something after a time, if the node has not crashed by then."""
@@ -224,56 +233,6 @@ class SimulatedHost:
                 action(*args, **kwargs)
 
         return guarded
-
-    # Links and datagrams
-
-    def _accept(self, stream: Stream) -> None:
-        self._opened += 1
-        self._open(f"{stream.there}-{self._opened}", stream)
-
-    def _dial(self, effect: Dial) -> None:
-        self._network.connect(
-            self.name,
-            effect.address,
-            self.in_this_life(lambda stream: self._open(effect.link, stream)),
-            self.in_this_life(lambda reason: self.tell(Unreachable(effect.link, reason))),
-        )
-
-    def _open(self, link: str, stream: Stream) -> None:
-        self._streams[link] = stream
-        stream.on_message = lambda message: self._receive(link, message)
-        stream.on_close = lambda _reason: self._closed(link)
-        self.tell(Opened(link, self.identify(stream.there)))
-
-    def _receive(self, link: str, message: bytes) -> None:
-        for frame in self.lines.decode(message):
-            if link in self._streams:
-                self.tell(Received(link, frame))
-
-    def _closed(self, link: str) -> None:
-        if self._streams.pop(link, None) is not None:
-            self.tell(Closed(link))
-
-    def _send(self, effect: Send) -> None:
-        if effect.link in self._streams:
-            self._outgoing.setdefault(effect.link, []).append(effect.frame)
-
-    def _transmit(self, link: str, frames: list[Any]) -> None:
-        stream = self._streams.get(link)
-        if stream is not None:
-            for message in self.lines.encode(frames):
-                stream.send(message)
-
-    def _close(self, effect: Close) -> None:
-        if frames := self._outgoing.pop(effect.link, None):
-            self._transmit(effect.link, frames)
-        stream = self._streams.pop(effect.link, None)
-        if stream is not None:
-            stream.close(effect.reason)
-            self.tell(Closed(effect.link))
-
-    def _datagram(self, source: str, message: Any) -> None:
-        self.tell(DatagramReceived(source, message))
 
     # The log
 
@@ -298,6 +257,6 @@ class SimulatedHost:
     def _fetch(self, effect: Fetch) -> None:
         def read() -> None:
             fetched = self.log.fetch(effect.reader, effect.stream, effect.after)
-            self.later(self.read_seconds * self._rng.random(), lambda: self.tell(fetched))
+            self.later(self.read_seconds * self.rng.random(), lambda: self.tell(fetched))
 
-        self.later(self.read_seconds * self._rng.random(), read)
+        self.later(self.read_seconds * self.rng.random(), read)

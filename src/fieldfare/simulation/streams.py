@@ -6,7 +6,6 @@ partition lies between, when its patience ends. Until then it takes what it is g
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,37 +18,66 @@ if TYPE_CHECKING:
 UNREAD_MAX = 100_000  # messages under way in one direction; a stream with more breaks
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Closing:
+    """Travels behind the last message of an end that closed its stream."""
+
     reason: str
+
+
+def _ignore(_: object) -> None:
+    """What an end does with messages as long as nobody holds it."""
 
 
 class Stream:
     """One end of a stream. Its holder sets `on_message` and `on_close`; both are called at most until it is closed."""
 
-    def __init__(self, network: Network, here: str, there: str) -> None:
+    __slots__ = (
+        "_held_up",
+        "_is_broken",
+        "_last_arrives_at",
+        "_network",
+        "_other",
+        "_patience",
+        "_under_way",
+        "here",
+        "is_open",
+        "number",
+        "on_close",
+        "on_message",
+        "there",
+    )
+
+    def __init__(self, network: Network, number: int, here: str, there: str) -> None:
+        self.number = number  # streams are numbered in the order in which they were opened
         self.here = here
         self.there = there
-        self.on_message: Callable[[bytes], None] = lambda _: None
-        self.on_close: Callable[[str], None] = lambda _: None
+        self.on_message: Callable[[bytes], None] = _ignore
+        self.on_close: Callable[[str], None] = _ignore
         self.is_open = True
         self._network = network
         self._other = self
         self._is_broken = False
-        self._under_way: deque[tuple[float, bytes | _Closing]] = deque()  # from here to there, with the time of arrival
-        self._arrival: Timer | None = None
+        self._under_way = 0  # messages from here to there
+        self._last_arrives_at = 0.0
+        self._held_up: list[bytes | _Closing] = []  # of those under way: they would have arrived, but for a partition
         self._patience: Timer | None = None
 
     @classmethod
-    def pair(cls, network: Network, here: str, there: str) -> tuple[Stream, Stream]:
-        """Both ends of a new stream."""
-        one, other = cls(network, here, there), cls(network, there, here)
+    def pair(cls, network: Network, number: int, here: str, there: str) -> tuple[Stream, Stream]:
+        """Both ends of a new stream; the other end has the next number."""
+        one, other = cls(network, number, here, there), cls(network, number + 1, there, here)
         one._other, other._other = other, one
         return one, other
 
+    @property
+    def other(self) -> Stream:
+        """The other end."""
+        return self._other
+
     def send(self, message: bytes) -> None:
         """Send a message after all that were sent before. Nothing tells whether it arrives, as with any stream."""
-        if len(self._under_way) >= UNREAD_MAX:
+        if self._under_way >= UNREAD_MAX:
             self.reset("too much is unread")
         elif self.is_open:
             self._put(message)
@@ -57,14 +85,15 @@ class Stream:
     def _put(self, message: bytes | _Closing) -> None:
         if self._is_broken:
             return
-        link, rng = self._network.link(self.here, self.there), self._network.rng
-        arrives_at = self._network.clock.now + self._network.delay(self.here, self.there)
-        while link.loss and rng.random() < link.loss:
-            arrives_at += link.retransmission_seconds
-        if self._under_way:
-            arrives_at = max(arrives_at, self._under_way[-1][0])
-        self._under_way.append((arrives_at, message))
-        self._expect_arrival()
+        network = self._network
+        quality, rng = network.link_quality(self.here, self.there), network.rng
+        arrives_at = network.clock.now + quality.latency_seconds + quality.jitter_seconds * rng.random()
+        while quality.loss and rng.random() < quality.loss:
+            arrives_at += quality.retransmission_seconds
+        # It overtakes nothing: of two actions at the same time, the clock does first what was scheduled first.
+        arrives_at = self._last_arrives_at = max(arrives_at, self._last_arrives_at)
+        self._under_way += 1
+        network.clock.call_at(arrives_at, self._arrive, message)
 
     def close(self, reason: str) -> None:
         """Close it at this end now, and at the other when it has got all that was sent."""
@@ -74,10 +103,9 @@ class Stream:
 
     def reset(self, reason: str) -> None:
         """Break it: what is under way is lost, and both ends notice some time later."""
-        self._is_broken = self._other._is_broken = True
-        for end in (self, self._other):
-            end._under_way.clear()
-            if not self._network.is_cut(self.here, self.there):
+        self._break()
+        if not self._network.is_cut(self.here, self.there):
+            for end in (self, self._other):
                 end._notice_soon(reason)
 
     def abandon(self) -> None:
@@ -88,7 +116,9 @@ class Stream:
     def stall(self) -> None:
         """If a partition lies between, this end waits as long as its patience lasts."""
         if self._network.is_cut(self.here, self.there) and self._patience is None:
-            seconds = self._network.link(self.here, self.there).patience_seconds * (0.5 + self._network.rng.random())
+            seconds = self._network.link_quality(self.here, self.there).patience_seconds * (
+                0.5 + self._network.rng.random()
+            )
             self._patience = self._network.clock.after(seconds, self._give_up)
 
     def go_on(self) -> None:
@@ -100,32 +130,47 @@ class Stream:
             self._patience = None
         if self._is_broken:
             self._notice_soon("reset")
-        self._expect_arrival()
+        if self._held_up:
+            self._network.clock.call_at(self._network.clock.now, self._release)
 
-    def _expect_arrival(self) -> None:
-        if self._arrival is None and self._under_way:
-            self._arrival = self._network.clock.at(self._under_way[0][0], self._arrive)
+    def _arrive(self, message: bytes | _Closing) -> None:
+        """A message is at the other end, unless the stream broke or a partition lies between."""
+        if self._is_broken:
+            return
+        network = self._network
+        if self._held_up or (network.has_partitions and network.is_cut(self.here, self.there)):
+            self._held_up.append(message)  # `go_on` continues
+        else:
+            self._hand_over(message)
 
-    def _arrive(self) -> None:
-        self._arrival = None
-        if self._network.is_cut(self.here, self.there):
-            return  # `go_on` continues
-        while self._under_way and self._under_way[0][0] <= self._network.clock.now:
-            _, message = self._under_way.popleft()
-            if isinstance(message, _Closing):
-                self._other._notice(message.reason)
-            elif self._other.is_open:
-                self._other.on_message(message)
-        self._expect_arrival()
+    def _release(self) -> None:
+        if not self._network.is_cut(self.here, self.there):
+            held_up, self._held_up = self._held_up, []
+            for message in held_up:
+                self._hand_over(message)
+
+    def _hand_over(self, message: bytes | _Closing) -> None:
+        self._under_way -= 1
+        other = self._other
+        if not other.is_open or self._is_broken:
+            return
+        if isinstance(message, _Closing):
+            other._notice(message.reason)
+        else:
+            other.on_message(message)
+
+    def _break(self) -> None:
+        for end in (self, self._other):
+            end._is_broken = True
+            end._under_way = 0
+            end._held_up.clear()
 
     def _notice_soon(self, reason: str) -> None:
-        delay = self._network.delay(self.here, self.there)
-        self._network.clock.after(delay, lambda: self._notice(reason))
+        network = self._network
+        network.clock.call_at(network.clock.now + network.delay(self.here, self.there), self._notice, reason)
 
     def _give_up(self) -> None:
-        self._is_broken = self._other._is_broken = True
-        self._under_way.clear()
-        self._other._under_way.clear()
+        self._break()
         self._notice("timed out")
 
     def _notice(self, reason: str) -> None:

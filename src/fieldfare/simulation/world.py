@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TypeAlias
 
 from fieldfare.messages import Identity, Node
@@ -27,20 +28,20 @@ from fieldfare.simulation.clock import Clock
 from fieldfare.simulation.compiling import SimulatedCompiler
 from fieldfare.simulation.history import TENANT, History
 from fieldfare.simulation.host import EVERYTHING, SimulatedHost
-from fieldfare.simulation.network import Link, Network, Partition
+from fieldfare.simulation.network import LinkQuality, Network, Partition
 from fieldfare.simulation.pipeline import SimulatedPipeline
 from fieldfare.simulation.webhooks import Endpoint, Webhooks
 
 Machine: TypeAlias = SimulatedHost | SimulatedClient
 
-_DEFAULT_LINK = Link()
+_DEFAULT_LINK = LinkQuality()
 _DEFAULT_OPTIONS = EdgeOptions()
 
 
 class World:
     """Everything that is simulated together. All chance in it comes from the seed."""
 
-    def __init__(self, seed: int = 0, link: Link = _DEFAULT_LINK) -> None:
+    def __init__(self, seed: int = 0, link: LinkQuality = _DEFAULT_LINK) -> None:
         self.seed = seed
         self.clock = Clock()
         self.network = Network(self.clock, self.rng("network"), link)
@@ -58,7 +59,7 @@ class World:
 
     def node(self, name: str, make_node: Callable[[], Node]) -> SimulatedHost:
         """A machine that runs any node. It begins with `host.start()`, when all that it can do has been provided."""
-        host = SimulatedHost(name, make_node, self.network, self.rng(name))
+        host = SimulatedHost(name, make_node, self.network, partial(self.rng, name))
         self.machines[name] = host
         return host
 
