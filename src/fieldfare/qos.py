@@ -19,7 +19,7 @@ Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=10 * 366 * 86_400)]
 Deadline: TypeAlias = Annotated[float, Meta(ge=0.1, le=10 * 366 * 86_400)]  # shorter ones only keep a broker busy
 Depth: TypeAlias = Annotated[int, Meta(ge=1, le=10_000)]
 
-LIFESPAN_SECONDS = 3600.0
+LIFESPAN_SECONDS = 7 * 86_400.0  # a subscriber may be away for a week; the log's limit of size bounds it all
 
 
 class Offered(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

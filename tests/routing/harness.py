@@ -59,7 +59,7 @@ from fieldfare.messages import (
 from fieldfare.routing.edge import Edge
 from fieldfare.routing.interest import compile_conditions
 from fieldfare.routing.options import EdgeOptions
-from fieldfare.store.journal import Piece
+from fieldfare.store.journal import StreamPart
 
 TENANT = "acme"
 ALL = Identity(TENANT, {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)})
@@ -72,7 +72,7 @@ class Log(Protocol):
     """What the harness needs of a log; a Journal is one."""
 
     def append(self, records: Sequence[Record], *, sync: bool) -> None: ...
-    def read(self, stream: str, after: Position) -> Piece[Record]: ...
+    def read(self, stream: str, after: Position) -> StreamPart[Record]: ...
     def checkpoint(self, records: Sequence[Record]) -> None: ...
 
 
@@ -231,7 +231,7 @@ class Harness:
         assert self.fetch_count < FETCHES_MAX, "the log is read in circles"
         fetch = self.fetches.pop(0)
         piece = self.log.read(fetch.stream, fetch.after)
-        return Fetched(fetch.reader, piece.records, piece.position, piece.lost_before)
+        return Fetched(fetch.reader, piece.records, piece.position, piece.lost_before, piece.expired_before)
 
     # Webhooks and the pipeline
 

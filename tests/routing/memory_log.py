@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fieldfare.messages import EDGE_RECORDS, Position, Record
 from fieldfare.simulation.disk import SimulatedDisk
-from fieldfare.store.journal import Journal, JournalOptions, Piece
+from fieldfare.store.journal import Journal, JournalOptions, StreamPart
 
 # Every append has a segment of its own, so that retention may take any beginning of the log.
 OPTIONS = JournalOptions(segment_bytes=1, piece_records_max=3)
@@ -49,7 +49,7 @@ class MemoryLog:
             _opened(self._disk, less)[0].trim(now=0.0)
             self._journal, _ = _opened(self._disk)
 
-    def read(self, stream: str, after: Position) -> Piece[Record]:
+    def read(self, stream: str, after: Position) -> StreamPart[Record]:
         return self._journal.read(stream, after)
 
 

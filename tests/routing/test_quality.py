@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.routing.frames import accepted, done, events, items, refused, subscribed
 from tests.routing.harness import Client, Harness
 
-from fieldfare.messages import ClientFrame, DeclareTopic, Subscribe
+from fieldfare.messages import EDGE_RECORDS, ClientFrame, DeclareTopic, Subscribe, stream_of
 from fieldfare.qos import Offered, Published, Requested
 from fieldfare.routing.options import EdgeOptions
+from fieldfare.store.journal import Journal, JournalOptions
 
 LOOSE = Offered("best_effort", "volatile")  # events do not go through the log
 LOOSELY = Requested("best_effort")
@@ -302,3 +305,48 @@ def test_events_stay_in_order_while_a_topic_changes_with_some_under_way(offers: 
         late = subscribed(client.subscribe("news", after=-1)).subscription
         publisher.publish("news", *events(number + 1))
         assert client.take_all(late)[-1] == number + 1
+
+
+def test_what_expires_before_it_is_delivered_is_told_and_counted(harness: Harness, client: Client) -> None:
+    client.subscribe("news", name="mine", window=1)
+    client.publish("news", *events(1, 2, 3), qos=Published(lifespan_seconds=5))
+    client.publish("news", *events(4))
+    harness.pass_time(10)
+    assert client.take_all("mine") == [1, 4]
+    assert [notice.detail for notice in client.notices("gap")] == ["2 events expired before they were delivered"]
+    assert harness.edge.statistics().expired == 2
+    assert items(client.page("subscriptions"))[0]["expired"] == 2
+
+
+def test_who_was_away_is_told_of_what_expired_in_the_log(harness: Harness, client: Client) -> None:
+    client.subscribe("news", name="mine")
+    client.detach("mine")
+    client.publish("news", *events(1, 2), qos=Published(lifespan_seconds=5))
+    harness.pass_time(10)
+    client.attach("mine")
+    assert client.numbers("mine") == []
+    assert [notice.detail for notice in client.notices("gap")] == ["2 events expired before they were delivered"]
+
+
+def test_who_was_away_is_told_of_what_left_the_log_expired(tmp_path: Path) -> None:
+    with Journal(tmp_path / "log", EDGE_RECORDS, JournalOptions(segment_bytes=200)) as journal:
+        assert list(journal.recover()) == []
+        harness = Harness(log=journal)
+        client = harness.connect()
+        client.subscribe("news", name="mine")
+        client.subscribe("news", name="begins", qos=Requested(durability="transient"))
+        client.detach("mine")
+        client.publish("news", *events(1, 2), qos=Published(lifespan_seconds=5))
+        harness.pass_time(10)
+        for number in range(3, 9):
+            client.publish("news", *events(number))
+            harness.checkpoint()
+        journal.trim(harness.now)
+        client.attach("mine")
+        assert client.numbers("mine") == [3, 4, 5, 6, 7, 8]
+        (notice,) = client.notices("gap")
+        assert (notice.subscription, notice.position) == ("mine", 1)
+        assert "expired" in notice.detail
+    with Journal(tmp_path / "log", EDGE_RECORDS) as journal:
+        assert list(journal.recover())
+        assert journal.read(stream_of("acme", "news"), -1).expired_before == 1

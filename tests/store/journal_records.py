@@ -8,7 +8,7 @@ from typing import cast
 
 from fieldfare.messages import EDGE_RECORDS, CursorsMoved, EventsStored, Position, Record, stream_of
 from fieldfare.store.disk import Disk
-from fieldfare.store.journal import READ_BYTES, Journal, JournalOptions, Piece
+from fieldfare.store.journal import READ_BYTES, Journal, JournalOptions, StreamPart
 
 FOREVER = 1e12
 TENANT = "acme"
@@ -44,8 +44,10 @@ def recovered(disk: Disk | Path) -> list[Record]:
     return records
 
 
-def read(journal: Journal[Record], topic: str, after: Position, bytes_max: int = READ_BYTES) -> Piece[EventsStored]:
-    return cast("Piece[EventsStored]", journal.read(stream_of(TENANT, topic), after, bytes_max))
+def read(
+    journal: Journal[Record], topic: str, after: Position, bytes_max: int = READ_BYTES
+) -> StreamPart[EventsStored]:
+    return cast("StreamPart[EventsStored]", journal.read(stream_of(TENANT, topic), after, bytes_max))
 
 
 def read_all(journal: Journal[Record], topic: str, after: Position = -1, bytes_max: int = 1) -> list[EventsStored]:

@@ -209,7 +209,7 @@ def test_records_of_any_kind_can_be_stored(tmp_path: Path) -> None:
     with Journal(tmp_path, Letters()) as journal:
         assert list(journal.recover()) == []
         journal.append("aBcD", sync=True)
-        assert journal.read("capitals", -1) == (["B", "D"], ord("D"), True, -1)
+        assert journal.read("capitals", -1) == (["B", "D"], ord("D"), True, -1, -1)
         assert journal.read("capitals", ord("B")).records == ["D"]
         assert journal.read("others", -1).records == []
     with Journal(tmp_path, Letters()) as journal:
@@ -259,8 +259,7 @@ def test_retention_by_size_says_what_is_lost_and_remembers_it(tmp_path: Path) ->
         assert journal.size_bytes <= SMALL.retention_bytes
         assert journal.first_position > 1
         lost = journal.first_position - 1
-        # An expired event would not have been delivered any more: nobody misses it.
-        assert read(journal, "quiet", -1) == ([], 9, True, -1)
+        assert read(journal, "quiet", -1) == ([], 9, True, -1, 0)
         assert read(journal, "news", lost - 1).lost_before == lost
         assert read(journal, "news", lost).lost_before == -1
         first = journal.first_position
@@ -313,7 +312,7 @@ def test_a_rare_topic_is_read_without_the_rest(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(Journal, "_read_block", counted)
     piece = read(journal, "rare", -1)
     assert [record.position for record in piece.records] == [50]
-    assert piece[1:] == (100, True, -1)
+    assert piece[1:] == (100, True, -1, -1)
     assert sum(sizes) < 300
 
 

@@ -241,6 +241,6 @@ def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
     journal, _ = opened(tmp_path / "a" / "log")
     with journal:
         journal.checkpoint([])
-        assert read(journal, "news", -1) == ([], -1, True, -1)
+        assert read(journal, "news", -1) == ([], -1, True, -1, -1)
     assert (tmp_path / "a" / "log").stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "a" / "log").iterdir()} == {0o600}

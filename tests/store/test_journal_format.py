@@ -83,9 +83,9 @@ def test_what_an_earlier_version_wrote_is_read(tmp_path: Path) -> None:
     journal, found = opened(tmp_path)
     with journal:
         assert found == [*CHECKPOINT, LAST]
-        assert journal.read(stream_of("acme", "news"), -1) == ([LAST], 3, True, 1)
-        assert journal.read(stream_of("a/b%", "news"), -1) == ([], 3, True, 2)
-        assert journal.read(stream_of("a", "b%/news"), -1) == ([], 3, True, -1)
+        assert journal.read(stream_of("acme", "news"), -1) == ([LAST], 3, True, 1, -1)
+        assert journal.read(stream_of("a/b%", "news"), -1) == ([], 3, True, 2, -1)
+        assert journal.read(stream_of("a", "b%/news"), -1) == ([], 3, True, -1, -1)
 
 
 def test_a_journal_that_was_read_can_be_written(tmp_path: Path) -> None:

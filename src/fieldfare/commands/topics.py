@@ -10,6 +10,7 @@ import typer.core
 
 from fieldfare.commands.connecting import DEFAULT_URL, CaFile, Service, TokenPath, Url, converted
 from fieldfare.commands.tables import print_table
+from fieldfare.qos import LIFESPAN_SECONDS
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -53,7 +54,7 @@ def declare(
     durability: Annotated[
         str, typer.Option(help="transient: kept for those who come later; or volatile.")
     ] = "transient",
-    lifespan: Annotated[float, typer.Option(help="Seconds that an event is alive.")] = 3600.0,
+    lifespan: Annotated[float, typer.Option(help="Seconds that an event is alive.")] = LIFESPAN_SECONDS,
     deadline: Annotated[
         float | None, typer.Option(help="There is an event at least every so many seconds.", show_default="no promise")
     ] = None,

@@ -82,7 +82,8 @@ class Fetched(Input, frozen=True):
     reader: Hashable
     records: list[Any]
     position: Position  # all events up to this one have been read
-    lost_before: Position = -1  # events up to here are no longer in the log
+    lost_before: Position = -1  # events up to here left the log while they were alive: it was too large
+    expired_before: Position = -1  # events up to here left the log when they had expired
 
 
 # Conditions

@@ -18,6 +18,8 @@ from fieldfare.routing.topic import Topic, Topics
 from fieldfare.routing.webhooks import WebhookCalls
 
 _MANY = 1 << 62
+_LOST = "older events are no longer in the log: its limit of size was reached"
+_EXPIRED = "older events expired before they were delivered, and are no longer in the log: some may have matched"
 _PASSED_MAX = 2  # events of any size that fit in one frame
 
 
@@ -29,6 +31,7 @@ class Counts:
     delivered: int = 0
     acknowledged: int = 0
     dropped: int = 0
+    expired: int = 0
 
 
 class Deliveries:
@@ -62,7 +65,7 @@ class Deliveries:
             if count > _PASSED_MAX or (events := taker.pass_through(entries, now)) is None:
                 taker.offer(entries)
                 self.pump(topic, taker, now)
-            elif events and taker.link is not None:
+            elif taker.link is not None:
                 delivered += len(events)
                 emit(Send(taker.link, Deliver(taker.subscription.id, events)))
         self.counts.matched += matched
@@ -80,6 +83,8 @@ class Deliveries:
                     self._tell_dropped(taker)
                 self.counts.delivered += len(deliveries)
                 self._emit(Send(taker.link, Deliver(taker.subscription.id, deliveries)))
+        if taker.expired_untold:
+            self._tell_expired(taker)
         if taker.waiting:
             self.counts.dropped += taker.trim(self._options.waiting_max)
             self._slow[taker.handle] = taker
@@ -133,10 +138,10 @@ class Deliveries:
 
     def fetched(self, topic: Topic, piece: Fetched, now: float) -> None:
         """A piece of the log came, for those who are behind."""
-        if piece.lost_before >= 0:
-            detail = "older events are no longer in the log: its limit of size was reached"
-            for taker in topic.reader.skip_lost(piece.lost_before):
-                self._notice(taker, "gap", detail, piece.lost_before)
+        for removed_before, why in ((piece.lost_before, _LOST), (piece.expired_before, _EXPIRED)):
+            if removed_before >= 0:
+                for taker in topic.reader.skip_removed(removed_before):
+                    self._notice(taker, "gap", why, removed_before)
         for taker in topic.reader.fetched(piece, topic.stored, self._options.waiting_max):
             self.pump(topic, taker, now)
 
@@ -149,6 +154,11 @@ class Deliveries:
     def tell_late(self, taker: Taker, seconds: float) -> None:
         """No event came for too long."""
         self._notice(taker, "deadline", f"no event came for {seconds:g} s")
+
+    def _tell_expired(self, taker: Taker) -> None:
+        count = taker.told_expired()
+        self.counts.expired += count
+        self._notice(taker, "gap", f"{count} events expired before they were delivered")
 
     def _tell_dropped(self, taker: Taker) -> None:
         """Ahead of the events that it did not lose: who takes nothing is told nothing, and cannot be swamped."""

@@ -74,6 +74,7 @@ def _subscription_item(edge: Edge, taker: Taker) -> dict[str, Any]:
         "webhook": subscription.webhook,
         "position": taker.cursor,
         "accepted": taker.matched_count,
+        "expired": taker.expired_count,
         "rejected": max(0, topic.event_count - taker.first_count - taker.matched_count),
     }
 

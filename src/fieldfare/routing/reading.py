@@ -36,9 +36,9 @@ class StreamReader:
         """Read no more for a taker."""
         self._takers.pop(taker.handle, None)
 
-    def skip_lost(self, lost_before: Position) -> list[Taker]:
+    def skip_removed(self, removed_before: Position) -> list[Taker]:
         """The log no longer has events up to a position. Returns the takers that miss some of them."""
-        return [taker for taker in self._takers.values() if taker.skip_lost(lost_before)]
+        return [taker for taker in self._takers.values() if taker.skip_removed(removed_before)]
 
     def fetched(self, piece: Fetched, stored: Position, waiting_max: int) -> list[Taker]:
         """Give a piece of the log to those who wait for it, and ask for the next. Returns to whom it was given.

@@ -32,6 +32,7 @@ class Statistics:
     delivered: int
     acknowledged: int
     dropped: int
+    expired: int
     calls: int
     calls_failed: int
     dead_letters: int
@@ -53,6 +54,7 @@ def statistics(edge: Edge) -> Statistics:
         delivered=counts.delivered + calls.events,
         acknowledged=counts.acknowledged,
         dropped=counts.dropped,
+        expired=counts.expired,
         calls=calls.calls,
         calls_failed=calls.failed,
         dead_letters=calls.dead_letters,

@@ -92,6 +92,8 @@ class Taker:
         "call",
         "cursor",
         "dropped_count",
+        "expired_count",
+        "expired_untold",
         "first_count",
         "free",
         "handle",
@@ -129,6 +131,8 @@ class Taker:
         self.matched_count = 0
         self.dropped_count = 0  # of which the subscriber has not been told yet
         self.first_count = 0  # the topic's events when this subscription began
+        self.expired_count = 0  # events that expired before they could be sent
+        self.expired_untold = 0  # of which the subscriber has not been told yet
         self.last_matched_at = 0.0
         self._left_unconfirmed: Position = -1
 
@@ -216,11 +220,11 @@ class Taker:
             self.seen = self.resume_after
             self._change(Cause.CAUGHT_UP)
 
-    def skip_lost(self, lost_before: Position) -> bool:
+    def skip_removed(self, removed_before: Position) -> bool:
         """The log no longer has events up to a position: go on after it. Whether the subscriber misses any by that."""
-        after, self.resume_after = self.resume_after, max(self.resume_after, lost_before)
+        after, self.resume_after = self.resume_after, max(self.resume_after, removed_before)
         begins = after == -1 and self.subscription.qos.durability == "transient"
-        return after < lost_before and not begins  # who begins with all that is alive has not missed what is not
+        return after < removed_before and not begins  # who begins with all that is alive has not missed what is not
 
     # Events
 
@@ -231,14 +235,15 @@ class Taker:
         if len(entries) == 1:  # nearly always
             position, expires_at, delivery = entries[0]
             if expires_at <= now:
-                return []
+                return None
             self.in_flight.append(position)
             self.free -= 1
             return [delivery]
-        alive = [entry for entry in entries if entry[1] > now]
-        self.in_flight += [entry[0] for entry in alive]
-        self.free -= len(alive)
-        return [entry[2] for entry in alive]
+        if any(expires_at <= now for _, expires_at, _ in entries):
+            return None
+        self.in_flight += [position for position, _, _ in entries]
+        self.free -= len(entries)
+        return [delivery for _, _, delivery in entries]
 
     def offer(self, entries: Sequence[Entry]) -> None:
         """Take up new matches, which lie after all before, if it is live."""
@@ -254,7 +259,7 @@ class Taker:
             return []  # only when all of it has been read is it known which are the last
         room = min(count_max, self.window - len(self.in_flight))
         taken: list[Raw] = []
-        size = used = 0
+        size = used = expired = 0
         for position, expires_at, delivery in self.waiting:
             if len(taken) >= room or size >= bytes_max:
                 break
@@ -263,9 +268,21 @@ class Taker:
                 taken.append(delivery)
                 self.in_flight.append(position)
                 size += len(delivery)
+            else:
+                expired += 1
         del self.waiting[:used]
+        self._expire(expired)
         self._count_free()
         return taken
+
+    def _expire(self, count: int) -> None:
+        self.expired_count += count
+        self.expired_untold += count
+
+    def told_expired(self) -> int:
+        """The subscriber is being told of expired events. Returns how many."""
+        count, self.expired_untold = self.expired_untold, 0
+        return count
 
     def told_dropped(self) -> int:
         """The subscriber is being told of dropped events. Returns how many."""

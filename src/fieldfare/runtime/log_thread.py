@@ -123,7 +123,7 @@ class LogThread(Capability):
         except JournalError as error:
             self._fail(error)
             return None
-        return Fetched(fetch.reader, piece.records, piece.position, piece.lost_before)
+        return Fetched(fetch.reader, piece.records, piece.position, piece.lost_before, piece.expired_before)
 
     def _fetched(self, piece: Fetched | None) -> None:
         if piece is not None:

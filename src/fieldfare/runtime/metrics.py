@@ -24,6 +24,7 @@ _COUNTERS = {
     "delivered": "Events sent to subscribers",
     "acknowledged": "Events that subscribers acknowledged",
     "dropped": "Events that were not delivered, as their subscription allows",
+    "expired": "Events that expired before they were delivered",
     "dead_letters": "Events that a webhook did not take",
 }
 _GAUGES = {

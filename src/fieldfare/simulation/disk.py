@@ -275,4 +275,4 @@ class SimulatedLog:
         if self._disk.is_empty:
             return Fetched(reader, [], after)
         piece = self._opened().read(stream, after)
-        return Fetched(reader, piece.records, piece.position, piece.lost_before)
+        return Fetched(reader, piece.records, piece.position, piece.lost_before, piece.expired_before)

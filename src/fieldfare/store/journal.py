@@ -41,7 +41,7 @@ from fieldfare.store.segments import Place, Segments, parts_of, place_of
 
 READ_BYTES = 1024 * 1024
 
-_SEGMENT, _CHECKPOINT, _LOST = "segment", "checkpoint", "lost"
+_SEGMENT, _CHECKPOINT, _LOST, _EXPIRED = "segment", "checkpoint", "lost", "expired"
 _CHECKPOINTS_KEPT = 2
 
 R = TypeVar("R")
@@ -58,13 +58,14 @@ class JournalOptions:
     piece_records_max: int = 1_000_000
 
 
-class Piece(NamedTuple, Generic[R]):
+class StreamPart(NamedTuple, Generic[R]):
     """A part of a stream, in order."""
 
     records: list[R]
     position: Position  # all events of the stream up to here have been read: go on after it
     is_end: bool  # there are no more yet
     lost_before: Position  # events of the stream up to here were removed while they were alive; -1: none after `after`
+    expired_before: Position  # the same of events that had expired when they were removed
 
 
 class _Checkpoint(NamedTuple):
@@ -93,7 +94,8 @@ class Journal(Generic[R]):
         self._warn = warn
         self._segments = Segments(self._options.block_bytes)
         self._checkpoints: list[_Checkpoint] = []  # the oldest first
-        self._lost: dict[str, Position] = {}
+        self._lost: dict[str, Position] = {}  # of each stream the last that was removed before it expired
+        self._expired: dict[str, Position] = {}  # and the last that was removed when it had
         self._file: DiskFile | None = None  # the last segment, once it is open
         self._is_flushed = False
         self._failure: JournalFailedError | None = None
@@ -134,7 +136,7 @@ class Journal(Generic[R]):
         """
         place, records = self._newest_checkpoint()
         yield from records
-        self._read_lost()
+        self._lost, self._expired = self._read_removed(_LOST), self._read_removed(_EXPIRED)
         numbers = self._disk.numbers(_SEGMENT)
         for number in self._complete(numbers, place):
             yield from self._recover_segment(number, place, is_last=number == numbers[-1])
@@ -174,13 +176,14 @@ class Journal(Generic[R]):
                 raise JournalFailedError(f"{self._name(min(missing))}: is missing: {RESTORE}")
         return numbers
 
-    def _read_lost(self) -> None:
-        for number in self._disk.numbers(_LOST):
-            name = self._disk.name_of(_LOST, number)
-            head, _ = head_of(self._disk.read(_LOST, number), name)
-            if not isinstance(head, LostHead):
-                raise damaged(name, 0)
-            self._lost = head.lost()
+    def _read_removed(self, kind: str) -> dict[str, Position]:
+        if not self._disk.numbers(kind):
+            return {}
+        name = self._disk.name_of(kind, 1)
+        head, _ = head_of(self._disk.read(kind, 1), name)
+        if not isinstance(head, LostHead):
+            raise damaged(name, 0)
+        return head.lost()
 
     def _recover_segment(self, number: int, place: Place, *, is_last: bool) -> Iterator[R]:
         name = self._name(number)
@@ -304,22 +307,25 @@ class Journal(Generic[R]):
             excess -= segment.size
             with self._storing():
                 if lost := dict(segment.alive(now)):
-                    self._write_lost(self._lost | lost)
+                    self._lost = self._write_removed(_LOST, self._lost | lost)
+                if expired := dict(segment.expired(now)):
+                    self._expired = self._write_removed(_EXPIRED, self._expired | expired)
                 self._disk.remove(_SEGMENT, segment.number)
             self._segments.forget_first()
 
-    def _write_lost(self, lost: dict[str, Position]) -> None:
-        self._disk.create(_LOST, 1, opened(LostHead.of(lost))).close()
-        self._lost = lost
+    def _write_removed(self, kind: str, last: dict[str, Position]) -> dict[str, Position]:
+        self._disk.create(kind, 1, opened(LostHead.of(last))).close()
+        return last
 
     # Reading.
 
-    def read(self, stream: str, after: Position, bytes_max: int = READ_BYTES) -> Piece[R]:
+    def read(self, stream: str, after: Position, bytes_max: int = READ_BYTES) -> StreamPart[R]:
         """The records of a stream with events after a position. About `bytes_max` bytes of the journal are read."""
         records: list[R] = []
         position = after
-        lost = self._lost.get(stream, -1)
-        lost_before = lost if lost > after else -1
+        lost, expired = (
+            last if (last := removed.get(stream, -1)) > after else -1 for removed in (self._lost, self._expired)
+        )
         bytes_read = 0
         for start, end in self._segments.blocks_after(stream, after):
             for record, size in self._read_block(start, end):
@@ -328,10 +334,11 @@ class Journal(Generic[R]):
                 if span is None or span.stream != stream or span.last <= after:
                     continue
                 if records and (bytes_read > bytes_max or len(records) == self._options.piece_records_max):
-                    return Piece(records, position, is_end=False, lost_before=lost_before)
+                    return StreamPart(records, position, is_end=False, lost_before=lost, expired_before=expired)
                 records.append(record)
                 position = span.last
-        return Piece(records, max(after, self.last_position), is_end=True, lost_before=lost_before)
+        position = max(after, self.last_position)
+        return StreamPart(records, position, is_end=True, lost_before=lost, expired_before=expired)
 
     def _read_block(self, start: Place, end: Place) -> Iterator[tuple[R, int]]:
         number, offset = parts_of(start)

@@ -47,7 +47,7 @@ class CheckpointHead(msgspec.Struct, frozen=True, array_like=True, tag="checkpoi
 
 
 class LostHead(msgspec.Struct, frozen=True, array_like=True, tag="lost"):
-    """The file says which events were removed before they expired: for each stream its names, and the last position."""
+    """The file says which events were removed: for each stream its names, and the last position."""
 
     positions: list[tuple[Any, ...]]
 

@@ -52,6 +52,10 @@ class Segment:
         """The streams with events that may be alive, and the last position of each."""
         return ((stream, last) for stream, (last, expires_at) in self.streams.items() if expires_at > now)
 
+    def expired(self, now: float) -> Iterator[tuple[str, Position]]:
+        """The other streams, and the last position of each."""
+        return ((stream, last) for stream, (last, expires_at) in self.streams.items() if expires_at <= now)
+
 
 class _Blocks:
     """The blocks of one stream."""
