@@ -36,7 +36,7 @@ def test_equal_the_oracle(texts: list[str], rows: list[Event], removed: set[int]
         together.remove(owner)
         subscriptions.pop(owner, None)
     for row in rows:
-        answer = oracle.match(subscriptions, row)  # type: ignore[arg-type]
+        answer = oracle.match(subscriptions, row)
         assert one_by_one.match(row) == answer
         assert together.match(row) == answer
 
@@ -57,7 +57,7 @@ def test_residual_tests_of_few_and_of_many_boxes_that_come_between_events() -> N
         subscriptions[number] = text
         masks.add(number, compile(text).boxes)
         for row in rows:
-            assert masks.match(row) == oracle.match(subscriptions, row)  # type: ignore[arg-type]
+            assert masks.match(row) == oracle.match(subscriptions, row)
 
 
 def test_an_index_answers_the_same_before_and_after_it_has_masks() -> None:
