@@ -19,6 +19,7 @@ SMALL = {
     "_YOUNG_BOXES_MAX": 3,
     "_BLOCK_BOXES": 5,
     "_BLOCK_EVENTS": 30,
+    "FEW_EVENTS": 3,
     "_UNMERGED_MAX": 3,
     "_GONE_MIN": 2,
     "_GONE_MAX": 6,
@@ -246,6 +247,15 @@ def test_what_cannot_be_matched_is_an_error_in_every_way(times: int) -> None:
     assert list(interest.match([{"other": [1]}] * times)) == []
 
 
+def test_a_large_batch_when_all_that_was_young_is_gone() -> None:
+    interest = Interest()
+    interest.add(compile_conditions([1], ["price > 0"]))
+    interest.remove(1)
+    assert answers(interest, [{"price": 1}] * 1_000) == {}
+    interest.add(compile_conditions([2], ["price > 0"]))
+    assert answers(interest, [{"price": 1}]) == {2: [0]}
+
+
 # Compiling
 
 
@@ -267,6 +277,12 @@ def test_an_unknown_shape_is_not_quick() -> None:
 def test_what_cannot_be_told_or_takes_long_is_not_quick(text: str) -> None:
     compile_conditions([1], [text])
     assert not is_quick([text])
+
+
+@pytest.mark.parametrize("text", ["a = 'x' AND b = 'y' AND c IN ('u', 'v') AND d = 'w'", "at > '2024-01-01'"])
+def test_ordinary_conditions_are_quick(text: str) -> None:
+    compile_conditions([1], [text])
+    assert is_quick([text])
 
 
 def test_many_are_not_quick() -> None:

@@ -105,6 +105,11 @@ def fill(
     return BoxTable.concatenated(tables), columns.aside
 
 
+def may_be_time(literal: str) -> bool:
+    """Whether a literal, as it stands in a condition, can be a text that is also a time."""
+    return literal[0] in "'\"" and (literal[1] in _MAYBE_TIME or literal[1] == "\\")
+
+
 def _cuts(column: CutColumn, rows: npt.NDArray[np.int64]) -> Cuts:
     return Cuts(np.full(len(rows), column.section, np.uint8), column.values[rows])
 

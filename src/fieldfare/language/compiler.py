@@ -16,7 +16,7 @@ import numpy as np
 from fieldfare.boxes import BoxTable
 from fieldfare.errors import ConditionError, ConditionLimitError, ConditionSyntaxError, ConditionTypeError
 from fieldfare.language import tree
-from fieldfare.language.columns import UnfitShapeError, fill
+from fieldfare.language.columns import UnfitShapeError, fill, may_be_time
 from fieldfare.language.limits import Limits
 from fieldfare.language.literals import LiteralRangeError, MalformedLiteralError, read_literal
 from fieldfare.language.normal_form import normal_form
@@ -77,14 +77,16 @@ def compile_many(conditions: Sequence[str], limits: Limits = _DEFAULTS) -> Compi
 
 
 def effort(conditions: Iterable[object], limits: Limits = _DEFAULTS) -> int | None:
-    """How much work compiling takes, without doing it: about 10 µs for each unit; None where a shape is not known."""
+    """How much work compiling takes, without doing it: up to 10 µs for each unit; None where a shape is not known."""
     units = 0
     for condition in conditions:
         scanned = scan(condition) if isinstance(condition, str) and len(condition) <= limits.characters_max else None
         known = None if scanned is None else _shapes(limits).known(scanned[0])
         if scanned is None or known is None or known.node is None:
             return None
-        units += 1 + len(scanned[1]) + known.boxes_max * len(scanned[1])
+        literals = scanned[1]
+        boxes = known.boxes_max << sum(map(may_be_time, literals))
+        units += 1 + len(literals) * (1 + boxes)
     return units
 
 

@@ -85,7 +85,7 @@ class KnownShape:
     """A shape that was parsed before."""
 
     node: tree.Node | None  # None: conditions of this shape must be parsed each time
-    boxes_max: int  # a condition of this shape has at most so many
+    boxes_max: int  # a condition of this shape has at most so many, and twice as many for each text that is a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Shapes:
         if len(self._known) >= _KNOWN_SHAPES_MAX:
             self._known.clear()
         if is_small(shape):
-            self._known[shape] = KnownShape(node, 0 if node is None else tree.boxes_at_most(node, shape[1::2]))
+            self._known[shape] = KnownShape(node, 0 if node is None else tree.boxes_at_most(node))
         return node
 
     def _parsed(self, text: str) -> tree.Node | None:

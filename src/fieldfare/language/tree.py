@@ -7,7 +7,6 @@ literals. BETWEEN, IN and IS TRUE are spelled out as comparisons: SQL defines th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fieldfare.model import Literal
@@ -128,20 +127,18 @@ class Truth:
 Node = Constant | And | Or | Not | Compare | Match | Missing | Truth
 
 
-def boxes_at_most(node: Node, kinds: Sequence[str], *, truth: bool = True) -> int:
-    """How many boxes a condition can have at most, whatever its literals are; `kinds` says which are a "string"."""
+def boxes_at_most(node: Node, *, truth: bool = True) -> int:
+    """How many boxes a condition can have at most, if none of its texts is also a time; each that is may double it."""
     match node:
         case Not(part):
-            return boxes_at_most(part, kinds, truth=not truth)
+            return boxes_at_most(part, truth=not truth)
         case And(parts) | Or(parts):
-            counts = [boxes_at_most(part, kinds, truth=truth) for part in parts]
+            counts = [boxes_at_most(part, truth=truth) for part in parts]
             return math.prod(counts) if isinstance(node, And) is truth else sum(counts)
-        case Compare(operator, left, right):
+        case Compare(operator):
             if operator == NULL_SAFE_EQUAL:
-                return 4 if truth else _UNEQUAL_BOXES_MAX
-            texts = any(isinstance(side, Slot) and kinds[side.number] == "string" for side in (left, right))
-            sections = 2 if texts else 1  # a text may also be a time
-            return sections * 2 if (operator if truth else INVERSES[operator]) == "!=" else sections
+                return 2 if truth else _UNEQUAL_BOXES_MAX
+            return 2 if (operator if truth else INVERSES[operator]) == "!=" else 1
         case Match():
             return 1 if truth else 2
     return 1

@@ -1,8 +1,8 @@
 """The conditions of a topic's subscriptions, and which of them an event satisfies.
 
 A subscription is known by its handle here, an integer below 2**40 that is used once. New conditions are *young*: they
-lie in blocks of bit masks, where one is added in microseconds; those that come by the hundred have an index of their
-own at once. A merge brings young conditions, such indexes and what was removed meanwhile into one index.
+lie in blocks of bit masks, where one is added in microseconds; those that come by the hundred have a segment of their
+own at once. A merge brings young conditions, such segments and what was removed meanwhile into few segments.
 
 What may take long is done without the interest, so that a host can do it beside its loop: `compile_conditions`
 before `add`, and the merge that `pending_merge` gives before `install`.
@@ -20,15 +20,17 @@ import numpy as np
 from fieldfare.boxes import BoxTable
 from fieldfare.errors import ConditionError
 from fieldfare.language import compile, compile_many, effort  # noqa: A004 - see there
-from fieldfare.matching.index import Index, Ways
+from fieldfare.matching.ids import ids_of
 from fieldfare.matching.masks import BoxMasks
+from fieldfare.matching.segment import Segment
+from fieldfare.matching.stack import FEW_EVENTS, SegmentStack, Ways
 from fieldfare.model import Condition
 
 _QUICK_EFFORT = 60
 _YOUNG_BOXES_MAX = 32  # what has more is not added box by box
 _BLOCK_BOXES = 512
-_BLOCK_EVENTS = 512  # events that blocks match one by one before an index of them pays for itself
-_UNMERGED_MAX = 8  # blocks, or indexes, that wait for a merge; beyond it, it is done at once
+_BLOCK_EVENTS = 512  # events that blocks match one by one before a segment of them pays for itself
+_UNMERGED_MAX = 8  # blocks, or segments, that wait for a merge; beyond it, it is done at once
 _GONE_MIN = 1_000  # removed handles that are worth a merge
 _GONE_MAX = 10_000  # and that are not waited for
 
@@ -39,7 +41,7 @@ class CompiledConditions:
 
     errors: Mapping[int, ConditionError]  # the conditions that are not sound, by handle
     young: Sequence[tuple[int, Condition]]  # either these, to be added one by one,
-    index: Index | None  # or an index of all
+    segment: Segment | None  # or a segment of all
 
 
 def is_quick(conditions: Sequence[str]) -> bool:
@@ -53,7 +55,7 @@ def compile_conditions(handles: Sequence[int], conditions: Sequence[str]) -> Com
     if len(conditions) > _YOUNG_BOXES_MAX:
         many = compile_many(conditions)
         errors = {handles[number]: error for number, error in many.errors}
-        return CompiledConditions(errors, (), _prepared(Index.of_compiled(handles, many.table)))
+        return CompiledConditions(errors, (), _segment_of(handles, many.table))
     compiled, errors = [], {}
     for handle, condition in zip(handles, conditions, strict=True):
         try:
@@ -61,19 +63,17 @@ def compile_conditions(handles: Sequence[int], conditions: Sequence[str]) -> Com
         except ConditionError as error:
             errors[handle] = error
     if sum(len(condition.boxes) for _, condition in compiled) > _YOUNG_BOXES_MAX:
-        return CompiledConditions(errors, (), _prepared(_index_of(compiled)))
+        return CompiledConditions(errors, (), _young_segment(compiled))
     return CompiledConditions(errors, compiled, None)
 
 
-def _index_of(conditions: Sequence[tuple[int, Condition]]) -> Index:
-    handles = [handle for handle, _ in conditions]
+def _young_segment(conditions: Sequence[tuple[int, Condition]]) -> Segment:
     table = BoxTable.from_conditions([condition for _, condition in conditions], range(len(conditions)))
-    return Index.of_compiled(handles, table)
+    return _segment_of([handle for handle, _ in conditions], table)
 
 
-def _prepared(index: Index) -> Index:
-    index.prepare()
-    return index
+def _segment_of(handles: Sequence[int], table: BoxTable) -> Segment:
+    return SegmentStack((Segment.build(ids_of(handles), table),)).prepared().segments[0]
 
 
 class _Block:
@@ -96,20 +96,20 @@ class _Block:
 class Merge:
     """A merge to be done: what it reads does not change, so that any thread may call it."""
 
-    index: Index  # the interest's, without what was added since the last merge
-    added: tuple[Index, ...]
+    old: SegmentStack  # the interest's, without what was added since the last merge
+    added: tuple[Segment, ...]
     conditions: tuple[tuple[int, Condition], ...]  # of the blocks
     block_count: int
     gone: frozenset[int]
 
     def __call__(self) -> Merged:
         """Do it."""
-        index = Index.joined([self.index, *self.added])
+        stack = SegmentStack((*self.old.segments, *self.added))
         if self.gone:
-            index = index.without(np.isin(index.ids.to_numpy(), list(self.gone)))
+            stack = stack.without(np.isin(stack.ids.to_numpy(), list(self.gone)))
         if self.conditions:
-            index = Index.joined([index, _index_of(self.conditions)])
-        return Merged(self, _prepared(index.in_few_segments()))
+            stack = SegmentStack((*stack.segments, _young_segment(self.conditions)))
+        return Merged(self, stack.in_few_segments().prepared())
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,25 +117,25 @@ class Merged:
     """A merge that is done."""
 
     merge: Merge
-    index: Index
+    stack: SegmentStack
 
 
 class Interest:
     """Which subscriptions an event satisfies."""
 
     def __init__(self) -> None:
-        self._index = _EMPTY
-        self._added: list[Index] = []  # since the last merge
-        self._joined = self._index  # with those
+        self._merged = SegmentStack()
+        self._added: list[Segment] = []  # since the last merge
+        self._old = self._merged  # with those
         self._blocks: list[_Block] = []  # of young conditions; only the last takes more
-        self._young: Index | None = None  # the same as an index, where that pays
+        self._young: SegmentStack | None = None  # the same as a segment, where that pays
         self._young_events = 0  # matched by the blocks since they changed
-        self._gone: set[int] = set()  # removed, but still in the index, in what was added, or in an earlier block
+        self._gone: set[int] = set()  # removed, but still in a segment, or in an earlier block
 
     def add(self, compiled: CompiledConditions) -> Mapping[int, ConditionError]:
         """Add conditions, those that are sound; the others are returned with what is wrong."""
-        if compiled.index is not None:
-            self._added.append(compiled.index)
+        if compiled.segment is not None:
+            self._added.append(compiled.segment)
             self._join()
         for handle, condition in compiled.young:
             if not self._blocks or self._blocks[-1].masks.box_count >= _BLOCK_BOXES:
@@ -154,7 +154,7 @@ class Interest:
                 if block is self._blocks[-1]:
                     return
         self._gone.add(handle)
-        if len(self._gone) > max(_GONE_MAX, len(self._joined) // 2):
+        if len(self._gone) > max(_GONE_MAX, len(self._old) // 2):
             self._merge_now()
 
     # Merging
@@ -167,20 +167,20 @@ class Interest:
         """
         if (
             len(self._blocks) < 2
-            and self._joined.has_few_segments
-            and len(self._gone) <= max(_GONE_MIN, len(self._joined) // 8)
+            and self._old.has_few_segments
+            and len(self._gone) <= max(_GONE_MIN, len(self._old) // 8)
         ):
             return None
         full = self._blocks[:-1]
         conditions = tuple(item for block in full for item in block.conditions.items())
-        return Merge(self._index, tuple(self._added), conditions, len(full), frozenset(self._gone))
+        return Merge(self._merged, tuple(self._added), conditions, len(full), frozenset(self._gone))
 
     def install(self, merged: Merged) -> None:
         """Take a merge over."""
         merge = merged.merge
-        if merge.index is not self._index:
+        if merge.old is not self._merged:
             return
-        self._index = merged.index
+        self._merged = merged.stack
         del self._added[: len(merge.added)], self._blocks[: merge.block_count]
         self._gone -= merge.gone
         self._join()
@@ -191,7 +191,7 @@ class Interest:
             self.install(merge())
 
     def _join(self) -> None:
-        self._joined = Index.joined([self._index, *self._added]) if self._added else self._index
+        self._old = SegmentStack((*self._merged.segments, *self._added)) if self._added else self._merged
 
     def _young_changed(self) -> None:
         self._young, self._young_events = None, 0
@@ -200,25 +200,25 @@ class Interest:
 
     def match(self, events: Sequence[Mapping[str, Any]]) -> Iterable[tuple[int, list[int]]]:
         """For every subscription that any of the events satisfies, its handle and the numbers of those events."""
-        masks, index = self._joined.ways_to_match(len(events))
-        young_masks, young_index = self._ways_to_match_young(len(events))
+        masks, stack = self._old.ways_to_match(len(events))
+        young_masks, young_stack = self._ways_to_match_young(len(events))
         found: Iterable[tuple[int, list[int]]] = _matched_singly([*masks, *young_masks], events)
-        for some in (index, young_index):
-            if some is not None:
+        for some in (stack, young_stack):
+            if some is not None and some.segments:
                 found = chain(found, _matched_together(some, events))
         gone = self._gone
         return (item for item in found if item[0] not in gone) if gone else found
 
     def _ways_to_match_young(self, events: int) -> Ways:
-        """By the blocks, until so many events have come since the last change that an index of them pays."""
-        if self._young is not None:
-            masks, index = self._young.ways_to_match(events)
-            return Ways([block.masks for block in self._blocks] if masks else (), index)
+        """By the blocks, unless so many events have come since the last change that a segment of them pays."""
+        blocks = [block.masks for block in self._blocks]
+        if not blocks or events <= FEW_EVENTS:
+            return Ways(blocks, None)
         self._young_events += events
-        if self._blocks and self._young_events > _BLOCK_EVENTS:
-            self._young = _index_of([item for block in self._blocks for item in block.conditions.items()])
-            return Ways((), self._young)
-        return Ways([block.masks for block in self._blocks], None)
+        if self._young is None and self._young_events > _BLOCK_EVENTS:
+            conditions = [item for block in self._blocks for item in block.conditions.items()]
+            self._young = SegmentStack((_young_segment(conditions),) if conditions else ())
+        return Ways(blocks, None) if self._young is None else Ways((), self._young)
 
 
 def _matched_singly(masks: Sequence[BoxMasks], events: Sequence[Mapping[str, Any]]) -> list[tuple[int, list[int]]]:
@@ -232,8 +232,8 @@ def _matched_singly(masks: Sequence[BoxMasks], events: Sequence[Mapping[str, Any
     return list(found.items())
 
 
-def _matched_together(index: Index, events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, list[int]]]:
-    offsets, handles = index.match_numbers(events)
+def _matched_together(stack: SegmentStack, events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, list[int]]]:
+    offsets, handles = stack.match_rows(events)
     if not len(handles):
         return
     # One integer for each match, its handle above its event: sorted, they are grouped, and events keep their order.
@@ -262,6 +262,3 @@ def warm_up() -> None:
     if (merge := interest.pending_merge()) is not None:
         interest.install(merge())
     list(interest.match(events * _BLOCK_EVENTS))
-
-
-_EMPTY = Index()
