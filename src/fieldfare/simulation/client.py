@@ -65,6 +65,7 @@ class SimulatedClient:
         self.edge = edge
         self.tenant = TENANT  # as the edge knows it; `World.client` sets both
         self.take_seconds = 0.0  # how long the application takes before it is done with an event
+        self.answers_to_lose = 0  # so many messages with answers to its publications get lost, with their connections
         self.options = SessionOptions()
         self._network = network
         self._rng = rng
@@ -77,7 +78,6 @@ class SimulatedClient:
         self._outgoing: list[ClientFrame] = []
         self._receptions: dict[Reception, OnEvent] = {}  # of this life
         self._untaken: list[Callable[[], None]] | None = None  # while it is paused: what it will be done with then
-        self._answers_to_lose = 0
 
     # What an application does
 
@@ -153,10 +153,6 @@ class SimulatedClient:
         for stream in self._network.streams(self.name):
             stream.reset("reset")
 
-    def lose_answers(self, count: int) -> None:
-        """The next messages with answers to its publications get lost, each with its connection."""
-        self._answers_to_lose = count
-
     def crash(self) -> None:
         """Stop here and now, and forget everything."""
         self._network.crash(self.name)
@@ -208,8 +204,8 @@ class SimulatedClient:
 
     def _received(self, message: bytes) -> None:
         frames = wire.decode(message)
-        if self._answers_to_lose and any(isinstance(frame, Accepted) for frame in frames):
-            self._answers_to_lose -= 1
+        if self.answers_to_lose and any(isinstance(frame, Accepted) for frame in frames):
+            self.answers_to_lose -= 1
             self.cut()
             return
         for frame in frames:
