@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -45,9 +45,15 @@ class LiveService:
         self.tokens = {tenant: tokens.create(tenant, EVERYBODY.rights, time.time())[1] for tenant in TENANTS}
         self.process = Service(data, prefix=prefix, variables=SETTINGS)
 
-    def close(self) -> None:
-        """Kill it."""
-        asyncio.run(self.process.__aexit__())
+
+@contextlib.contextmanager
+def running(service: LiveService) -> Iterator[LiveService]:
+    """Inside it runs, afterwards it is gone. It outlives the event loops of those who use it."""
+    asyncio.run(service.process.start())
+    try:
+        yield service
+    finally:
+        asyncio.run(service.process.__aexit__())
 
 
 class LiveStage:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.scenarios.catalogue import SCENARIOS
 from tests.scenarios.drawing import draw
-from tests.scenarios.live import LiveService, LiveStage
+from tests.scenarios.live import LiveService, LiveStage, running
 from tests.scenarios.scenario import DiskFull, Scenario
 from tests.scenarios.stage import check_worth, play
 
@@ -23,15 +23,6 @@ SEEDS = range(4)
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveService]:
     with running(LiveService(tmp_path_factory.mktemp("live") / "data")) as started:
         yield started
-
-
-@contextlib.contextmanager
-def running(service: LiveService) -> Iterator[LiveService]:
-    asyncio.run(service.process.start())
-    try:
-        yield service
-    finally:
-        service.close()
 
 
 @contextlib.contextmanager
