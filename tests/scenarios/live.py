@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from tests.faults.live import Service
+from tests.runtime.processes import ServiceProcess
 from tests.scenarios.live_client import LiveClient
 from tests.scenarios.live_webhooks import LiveWebhooks
 from tests.scenarios.scenario import Mood
@@ -34,33 +34,61 @@ SETTINGS = {
 
 
 class LiveService:
-    """A service with a token for each tenant, which scenarios may share, one after the other.
+    """A service on one data folder, which may be killed and started again on the same port.
 
-    `disk` is a file system of its own on which the data are, if it is to be filled.
+    It has a token for each tenant. `prefix` is a command that runs it, such as strace. `disk` is the file system of its
+    own on which the data are, if it is to be filled. Scenarios may share a service, one after the other.
     """
 
-    def __init__(self, data: Path, *, prefix: tuple[str, ...] = (), disk: Path | None = None) -> None:
+    def __init__(
+        self,
+        data: Path,
+        *,
+        prefix: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
+        disk: Path | None = None,
+    ) -> None:
+        self.prefix = list(prefix)
         self.disk = disk
         tokens = TokenFile(data)
         self.tokens = {tenant: tokens.create(tenant, EVERYBODY.rights, time.time())[1] for tenant in TENANTS}
-        self.process = Service(data, prefix=prefix, variables=SETTINGS)
+        self._data, self._variables = data, {**SETTINGS, **(variables or {})}
+        self._port = 0
+        self._stack = contextlib.ExitStack()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    async def start(self) -> None:
+        self._process = ServiceProcess(self._data, "--port", str(self._port), **self._variables)
+        self._process.prefix = self.prefix
+        await asyncio.to_thread(self._stack.enter_context, self._process)
+        self._port = int(self._process.url.rpartition(":")[2])
+
+    async def kill(self) -> None:
+        await asyncio.to_thread(self._process.kill)
+
+    def close(self) -> None:
+        """Kill what runs of it."""
+        self._stack.close()
 
 
 @contextlib.contextmanager
 def running(service: LiveService) -> Iterator[LiveService]:
     """Inside it runs, afterwards it is gone. It outlives the event loops of those who use it."""
-    asyncio.run(service.process.start())
+    asyncio.run(service.start())
     try:
         yield service
     finally:
-        asyncio.run(service.process.__aexit__())
+        service.close()
 
 
 class LiveStage:
     """What a scenario needs of a service. It fails when a promise is open and nothing has come for a while."""
 
     def __init__(self, service: LiveService, name: str, patience_seconds: float = 20.0) -> None:
-        self.prefix = f"{name}."
+        self.prefix = f"{name}." if name else ""
         self.history = History()
         self._service = service
         self._patience_seconds = patience_seconds
@@ -80,9 +108,10 @@ class LiveStage:
     def now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def add_client(self, name: str, tenant: str) -> None:
-        transport = WebSocketTransport(self._service.process.url, self._service.tokens[tenant])
-        self.clients[name] = LiveClient(name, tenant, transport, self.history)
+    def add_client(self, name: str, tenant: str) -> LiveClient:
+        transport = WebSocketTransport(self._service.url, self._service.tokens[tenant])
+        client = self.clients[name] = LiveClient(name, tenant, transport, self.history)
+        return client
 
     def webhook(self, name: str) -> str:
         return self._webhooks.add(name)
@@ -115,10 +144,10 @@ class LiveStage:
         )
 
     async def crash_edge(self) -> None:
-        await self._service.process.kill()
+        await self._service.kill()
 
     async def restart_edge(self) -> None:
-        await self._service.process.start()
+        await self._service.start()
 
     def fill_disk(self) -> None:
         disk = self._service.disk

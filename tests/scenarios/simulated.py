@@ -42,8 +42,9 @@ class SimulatedStage:
     def now(self) -> float:
         return self._world.clock.now
 
-    def add_client(self, name: str, tenant: str) -> None:
-        self.clients[name] = self._world.client(name, self._edge, tenant)
+    def add_client(self, name: str, tenant: str) -> SimulatedClient:
+        client = self.clients[name] = self._world.client(name, self._edge, tenant)
+        return client
 
     def webhook(self, name: str) -> str:
         self._moods.setdefault(name, "takes")

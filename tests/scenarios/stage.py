@@ -73,7 +73,7 @@ class Stage(Protocol):
 
     @property
     def clients(self) -> Mapping[str, StageClient]: ...
-    def add_client(self, name: str, tenant: str) -> None: ...
+    def add_client(self, name: str, tenant: str) -> StageClient: ...
     def webhook(self, name: str) -> str:
         """The URL of a webhook, which takes what comes."""
         ...
@@ -133,7 +133,7 @@ async def play(scenario: Scenario, stage: Stage) -> None:
             checked_at_seconds = at_seconds
             check_safety(stage.history)
         await _perform(playing, moment)
-    await _judge(stage, {participant.tenant for participant in scenario.participants})
+    await judge(stage, {participant.tenant for participant in scenario.participants})
 
 
 def check_worth(stage: Stage) -> None:
@@ -145,7 +145,7 @@ def check_worth(stage: Stage) -> None:
     assert not unlost, f"{unlost} answers did not get lost"
 
 
-async def _judge(stage: Stage, tenants: Iterable[str]) -> None:
+async def judge(stage: Stage, tenants: Iterable[str]) -> None:
     """Wait for all that is promised, and a little longer, for what is not; then hold it against the promises."""
     history = stage.history
     await stage.wait_until(lambda: _is_fulfilled(stage, history))
