@@ -13,7 +13,7 @@ import functools
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -100,14 +100,19 @@ def _check_order(
 
 
 def _check_dead_letters(history: History) -> None:
-    """What is a dead letter was refused by its webhook."""
-    webhooks = {(each.tenant, request.name): request.webhook for each, request in _requests(history).items()}
-    for subscription, letters in (history.dead_letters or {}).items():
-        refused = {each.position for each in history.refused.get(webhooks.get(subscription) or "", ())}
+    """The dead letters are what the webhooks refused."""
+    for (tenant, name), letters in (history.dead_letters or {}).items():
+        refused = {each.position for each in history.refused.get(_webhook(history, tenant, name), ())}
         for letter in letters:
             if letter.position not in refused:
                 detail = f"{bytes(letter.event)!r} is a dead letter, but its webhook never refused it"
-                raise BrokenPromiseError("unexpected", subscription[1], detail)
+                raise BrokenPromiseError("unexpected", name, detail)
+
+
+def _webhook(history: History, tenant: str, name: str) -> str:
+    """The URL of a subscription's webhook; of one without, no URL."""
+    requests = [each.request for each in history.receptions if (each.tenant, each.name) == (tenant, name)]
+    return next((each.webhook for each in requests if isinstance(each, Subscribe) and each.webhook is not None), "")
 
 
 def check_liveness(history: History, now: float) -> None:
@@ -122,19 +127,37 @@ def check_liveness(history: History, now: float) -> None:
             raise BrokenPromiseError("unanswered", reception.client, f"the end of {reception.request!r}")
     for lives, request in _subscriptions(history):
         _check_complete(lives, request, history, now)
+    for (tenant, name), letters in (history.dead_letters or {}).items():
+        kept = {letter.position for letter in letters}
+        for refused in history.refused.get(_webhook(history, tenant, name), ()):
+            if refused.position not in kept:
+                raise BrokenPromiseError("lost", name, f"{bytes(refused.event)!r} was refused, and is no dead letter")
 
 
 def _subscriptions(history: History) -> Iterator[tuple[list[Reception], Subscribe]]:
-    """What each subscription got, of a durable one in all lives of its subscribers together."""
-    durable: dict[tuple[str, str], list[Reception]] = {}
+    """What each subscription got; of a durable one, until its end, in all lives of its subscribers together."""
     requests = _requests(history)
+    for reception, request in requests.items():
+        if request.name is None:
+            yield [reception], request
+    for receptions in _durable(requests).values():
+        lives: list[Reception] = []
+        for reception in receptions:
+            lives.append(reception)
+            if reception.unsubscription is not None:  # what follows by the same name is another subscription
+                yield lives, requests[lives[0]]
+                lives = []
+        if lives:
+            yield lives, requests[lives[0]]
+
+
+def _durable(requests: Mapping[Reception, Subscribe]) -> dict[tuple[str, str], list[Reception]]:
+    """What was received by each name, by tenants and names."""
+    durable: dict[tuple[str, str], list[Reception]] = {}
     for reception, request in requests.items():
         if request.name is not None:
             durable.setdefault((reception.tenant, request.name), []).append(reception)
-        else:
-            yield [reception], request
-    for lives in durable.values():
-        yield lives, requests[lives[0]]
+    return durable
 
 
 def _check_complete(lives: Sequence[Reception], request: Subscribe, history: History, now: float) -> None:
@@ -181,11 +204,11 @@ def _missing_last(due: Sequence[_Due], missing: Sequence[_Due]) -> Sequence[_Due
 
 
 def _deliveries(lives: Iterable[Reception], request: Subscribe, history: History) -> Iterator[Delivery]:
-    """All that subscribers or a webhook took, and what is kept because the webhook refused it."""
+    """All that came to subscribers or a webhook, also what it refused for good."""
     for life in lives:
         yield from life.events
-        yield from (history.dead_letters or {}).get((life.tenant, request.name or ""), ())
     yield from history.called.get(request.webhook or "", ())
+    yield from history.refused.get(request.webhook or "", ())
 
 
 def check_standing(history: History) -> None:
@@ -193,16 +216,16 @@ def check_standing(history: History) -> None:
     if (standing := history.standing) is None:
         return
     durable = {(each.tenant, each.subscription) for each in standing if each.is_durable}
-    unnamed = Counter((each.tenant, each.topic) for each in standing if not each.is_durable)
-    for lives, request in _subscriptions(history):
-        client, tenant, name = lives[0].client, lives[0].tenant, request.name
-        if name is None:
-            is_alive = lives[0].confirmed_at is not None and lives[0].ended_at is None
-            unnamed[tenant, request.topic] -= is_alive
-            continue
+    requests = _requests(history)
+    for (tenant, name), lives in _durable(requests).items():
         should_stand = _should_stand(lives)
         if should_stand is not None and should_stand != ((tenant, name) in durable):
-            raise BrokenPromiseError("lost" if should_stand else "unexpected", client, f"the subscription {name!r}")
+            kind = "lost" if should_stand else "unexpected"
+            raise BrokenPromiseError(kind, lives[0].client, f"the subscription {name!r}")
+    unnamed = Counter((each.tenant, each.topic) for each in standing if not each.is_durable)
+    for reception, request in requests.items():
+        if request.name is None and reception.confirmed_at is not None and reception.ended_at is None:
+            unnamed[reception.tenant, request.topic] -= 1
     for (tenant, topic), excess in unnamed.items():
         if excess:
             detail = f"topic {topic!r} has {abs(excess)} unnamed subscriptions too {'many' if excess > 0 else 'few'}"

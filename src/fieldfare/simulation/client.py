@@ -65,6 +65,7 @@ class SimulatedClient:
         self.edge = edge
         self.tenant = TENANT  # as the edge knows it; `World.client` sets both
         self.take_seconds = 0.0  # how long the application takes before it is done with an event
+        self.answers_to_lose = 0  # so many messages with answers to its publications get lost, with their connections
         self.options = SessionOptions()
         self._network = network
         self._rng = rng
@@ -76,8 +77,7 @@ class SimulatedClient:
         self._timer: Timer | None = None
         self._outgoing: list[ClientFrame] = []
         self._receptions: dict[Reception, OnEvent] = {}  # of this life
-        self._untaken: list[Callable[[], None]] | None = None  # while it is paused: what it will be done with then
-        self._answers_to_lose = 0
+        self._untaken: list[Delivered] | None = None  # while it is paused: what the application has not got yet
 
     # What an application does
 
@@ -122,15 +122,15 @@ class SimulatedClient:
         return listing
 
     def pause(self) -> None:
-        """Be done with no event from now on, until `go_on`."""
+        """Let the application get no event from now on, until `go_on`."""
         if self._untaken is None:
             self._untaken = []
 
     def go_on(self) -> None:
-        """Be done with all events that came meanwhile, and with those that come."""
+        """Let the application get the events that came meanwhile, and those that come."""
         untaken, self._untaken = self._untaken or [], None
-        for take in untaken:
-            take()
+        for delivered in untaken:
+            self._give(delivered)
 
     # Its life
 
@@ -152,10 +152,6 @@ class SimulatedClient:
         """Break its connection; what is under way is lost."""
         for stream in self._network.streams(self.name):
             stream.reset("reset")
-
-    def lose_answers(self, count: int) -> None:
-        """The next messages with answers to its publications get lost, each with its connection."""
-        self._answers_to_lose = count
 
     def crash(self) -> None:
         """Stop here and now, and forget everything."""
@@ -208,8 +204,8 @@ class SimulatedClient:
 
     def _received(self, message: bytes) -> None:
         frames = wire.decode(message)
-        if self._answers_to_lose and any(isinstance(frame, Accepted) for frame in frames):
-            self._answers_to_lose -= 1
+        if self.answers_to_lose and any(isinstance(frame, Accepted) for frame in frames):
+            self.answers_to_lose -= 1
             self.cut()
             return
         for frame in frames:
@@ -279,6 +275,9 @@ class SimulatedClient:
             self._connect_later()
 
     def _give(self, delivered: Delivered) -> None:
+        if self._untaken is not None:
+            self._untaken.append(delivered)
+            return
         reception = delivered.subscription
         for delivery in delivered.events:
             if isinstance(reception, Reception) and reception in self._receptions and self._session is not None:
@@ -293,9 +292,7 @@ class SimulatedClient:
             if session is not None and session is self._session:
                 self._do(session.ack(reception, delivery.position, self._now))
 
-        if self._untaken is not None:
-            self._untaken.append(take)
-        elif self.take_seconds:
+        if self.take_seconds:
             self._network.clock.after(self.take_seconds, take)
         else:
             take()

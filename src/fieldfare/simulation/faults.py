@@ -194,8 +194,12 @@ def _checks_refused(world: World, _: Fault) -> Callable[[], None]:
 
 def _answers(world: World, fault: Fault) -> Callable[[], None]:
     client = _client(world, fault)
-    client.lose_answers(3)
-    return lambda: client.lose_answers(0)
+    client.answers_to_lose = 3
+
+    def end() -> None:
+        client.answers_to_lose = 0
+
+    return end
 
 
 def _pause(world: World, fault: Fault) -> Callable[[], None]:
