@@ -80,6 +80,12 @@ class History(RuleBasedStateMachine):
         assert self.store.expire(self.now_seconds) == ended
         self.states[self.store.version()] = dict(self.active)
 
+    @rule(data=st.data())
+    def forget(self, data: st.DataObject) -> None:
+        version = data.draw(st.sampled_from(sorted(self.states)))
+        self.store.forget(version)
+        self.states = {known: state for known, state in self.states.items() if known >= version}
+
     @rule()
     def reopen(self) -> None:
         self.store.close()

@@ -181,14 +181,12 @@ def test_versions_that_are_not_known(store: SubscriptionStore) -> None:
     store.add({"a": "x = 1", "b": "x = 2"}, now_seconds=NOW)
     store.remove(["a"])
     store.remove(["b"])
-    for ask in (store.active, store.changes):
+    for ask in (store.active, store.changes, store.forget):
         with pytest.raises(HistoryError, match="has not been"):
             ask(5)
-    with store._writing(0) as (session, _):  # as version 0.3 did when it was told to remove history
-        session.execute("UPDATE fieldfare_store SET forgotten = ?", 3)
-        assert session.execute("DELETE FROM fieldfare_subscriptions WHERE ended <= ?", 3) == 1
+    assert store.forget(3) == 1
     assert store.changes(3).ended.tolist() == [2]
-    for ask in (store.active, store.changes):
+    for ask in (store.active, store.changes, store.forget):
         with pytest.raises(HistoryError, match="forgotten"):
             ask(2)
 

@@ -41,7 +41,7 @@ class Meta(NamedTuple):
     identity: str
     schema_version: int
     version: int
-    forgotten: int  # the earliest version whose state is known; more than 0 where version 0.3 removed history
+    forgotten: int  # the earliest version whose state is still known
     id_type: str | None  # of all ids: "integer" or "string"; None before the first subscription
 
 

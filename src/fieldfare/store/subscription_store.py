@@ -1,7 +1,7 @@
 """The durable store of subscriptions: who subscribed to what, from which version to which.
 
-It is a temporal table. A row is a subscription with the version at which it began, its number, and the one at which it
-ended. So the state at any version, and the changes between two, are one query each, and no history is overwritten.
+It is a temporal table. A row is a subscription with the version at which it began, its number, and the one at which it ended.
+So the state at any version, and the changes between two, are one query each, and no history is overwritten.
 """
 
 from __future__ import annotations
@@ -138,6 +138,13 @@ class SubscriptionStore:
                 return 0
         with self._writing(1) as (session, meta):
             return session.execute(queries.EXPIRE, meta.version, microseconds(now_seconds))
+
+    def forget(self, version: int) -> int:
+        """Remove what had ended by this version; how many. Earlier versions cannot be asked for any more."""
+        with self._writing(0) as (session, meta):
+            _require_version(meta, version)
+            session.execute("UPDATE fieldfare_store SET forgotten = ?", version)
+            return session.execute("DELETE FROM fieldfare_subscriptions WHERE ended <= ?", version)
 
     def active(self, version: int | None = None, *, tenant: str | None = None, topic: str | None = None) -> State:
         """The subscriptions that are active, now or at an earlier version."""
