@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -289,3 +291,43 @@ def test_many_are_not_quick() -> None:
     compile_conditions([1], ["price > 1"])
     assert is_quick(["price > 1"] * 5)
     assert not is_quick(["price > 1"] * 500)
+
+
+# Warming up
+
+PROGRAM = """
+import sys
+from numba.core.dispatcher import Dispatcher
+from fieldfare.routing.interest import Interest, compile_conditions, warm_up
+
+def compiled():
+    modules = [vars(module) for name, module in sys.modules.items() if name.startswith("fieldfare.matching")]
+    values = {id(value): value for module in modules for value in module.values()}
+    return sum(len(value.signatures) for value in values.values() if isinstance(value, Dispatcher))
+
+warm_up()
+before = compiled()
+forms = ["x > {} AND y < 5", "s = 'a{}'", "s LIKE 'a{}%' OR z", "x + y > {}", "s LIKE '%b{}%'", "s < '2024-01-0{}'"]
+interest = Interest()
+handle = 0
+for count in (1, 50, 3_000, 40):
+    texts = [forms[number % len(forms)].format(1 + number % 9) for number in range(count)]
+    interest.add(compile_conditions(range(handle, handle + count), texts))
+    handle += count
+    for events in (1, 5, 1_000):
+        row = {"x": 1 if count % 2 else 2.5, "y": 0.5, "s": "a1", "r": "b", "z": True}
+        list(interest.match([row] * events + [{"x": None}]))
+    for gone in range(0, handle, 7):
+        interest.remove(gone)
+    merge = interest.pending_merge()
+    if merge is not None:
+        interest.install(merge())
+print(before, compiled())
+"""
+
+
+def test_warming_up_leaves_no_kernel_to_compile() -> None:
+    ended = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    before, after = map(int, ended.stdout.split())
+    assert before == after
+    assert before > 0

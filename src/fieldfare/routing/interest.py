@@ -21,6 +21,7 @@ from fieldfare.boxes import BoxTable
 from fieldfare.errors import ConditionError
 from fieldfare.language import compile, compile_many, effort  # noqa: A004 - see there
 from fieldfare.matching.ids import ids_of
+from fieldfare.matching.lists import locality_order
 from fieldfare.matching.masks import BoxMasks
 from fieldfare.matching.segment import Segment
 from fieldfare.matching.stack import FEW_EVENTS, SegmentStack, Ways
@@ -262,3 +263,4 @@ def warm_up() -> None:
     if (merge := interest.pending_merge()) is not None:
         interest.install(merge())
     list(interest.match(events * _BLOCK_EVENTS))
+    locality_order(np.zeros((1, 1), np.int32), [1])  # what only large trees need
