@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import random
+from functools import partial
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,3 +44,48 @@ def test_what_is_cancelled_does_not_happen() -> None:
     clock.run_for(1.0)
     timers[0].cancel()  # it has happened: nothing to cancel
     assert happened == [0, 2]
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=300))
+def test_cancelling_many_timers_changes_nothing_for_the_others(timers: list[tuple[int, bool]]) -> None:
+    clock, happened = Clock(now=0.0), list[int]()
+    made = [clock.after(delay, partial(happened.append, number)) for number, (delay, _) in enumerate(timers)]
+    for timer, (_, is_cancelled) in zip(made, timers, strict=True):
+        if is_cancelled:
+            timer.cancel()
+            timer.cancel()
+    kept = [number for number, (_, is_cancelled) in enumerate(timers) if not is_cancelled]
+    assert clock.is_idle == (not kept)
+    clock.run_for(2.0)
+    assert clock.is_idle == all(timers[number][0] <= 2 for number in kept)
+    clock.run_for(3.0)
+    assert happened == sorted(kept, key=lambda number: timers[number][0])
+    assert clock.is_idle
+
+
+def test_cancelled_timers_take_no_room_for_long() -> None:
+    clock = Clock()
+    clock.after(1e6, lambda: None)
+    for _ in range(10_000):
+        clock.after(1e6, lambda: None).cancel()
+    assert len(clock._due) < 200
+    assert not clock.is_idle
+
+
+def test_the_order_stays_when_the_cancelled_timers_are_thrown_away() -> None:
+    clock, happened, rng = Clock(), list[float](), random.Random(3)
+    delays = [rng.random() for _ in range(400)]
+    timers = [clock.after(delay, partial(happened.append, delay)) for delay in delays]
+    for timer in timers[:300]:
+        timer.cancel()
+    clock.run_for(1.0)
+    assert happened == sorted(delays[300:])
+
+
+def test_a_call_has_arguments_and_its_place_among_the_timers() -> None:
+    clock, happened = Clock(), list[str]()
+    clock.after(1.0, lambda: happened.append("first"))
+    clock.call_at(clock.now + 1.0, happened.append, "second")
+    clock.after(1.0, lambda: happened.append("third"))
+    clock.run_for(1.0)
+    assert happened == ["first", "second", "third"]
