@@ -7,7 +7,8 @@ SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.complete
-DISTRIBUTION := --dist loadgroup --no-loadscope-reorder # tests/conftest.py decides on groups and their order
+SPARK_CLASSES := .venv/spark-classes.jsa
+DISTRIBUTION := --dist loadscope --no-loadscope-reorder # tests/conftest.py decides on scopes and their order
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,8 +22,9 @@ demo: java $(STAMP) ## watch the pipeline on local Spark while subscriptions cha
 check: $(STAMP) lint ## the inner loop, within two minutes: lint, and every test that needs no server, JVM or process
 	@$(BIN)/pytest -n 2 $(DISTRIBUTION) -m "not slow"
 
-test: java $(STAMP) lint ## check style, types, layers, and run every test
-	@$(BIN)/pytest -n 3 $(DISTRIBUTION)
+test: java $(STAMP) ## check style, types, layers, and run every test
+	@$(MAKE) --no-print-directory -j 2 lint $(SPARK_CLASSES)
+	@SPARK_CLASSES=$(SPARK_CLASSES) $(BIN)/pytest -n 3 $(DISTRIBUTION)
 
 lint: $(STAMP) ## check style, types and layers only
 	@$(BIN)/ruff check --quiet
@@ -46,6 +48,9 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "Installing into .venv (once; some minutes with a slow network) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,test]'
 	@touch $@
+
+$(SPARK_CLASSES): $(STAMP) tests/spark_classes.py # makes the tests' JVMs start faster, and they do without if it fails
+	@PYTHONPATH=. $(BIN)/python tests/spark_classes.py $@ 2> .venv/spark-classes.log || true
 
 java:
 	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \

@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,18 +23,23 @@ settings.load_profile("ci" if os.environ.get("CI") == "true" else "patient")
 
 # For all processes that tests start: a JVM that lives for a minute does best without its second compiler, and Spark's
 # Python processes without compiling PySpark.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+if "SPARK_CLASSES" in os.environ:  # an archive that spark_classes.py has written
+    _JAVA_OPTIONS += f" -Xlog:disable -XX:SharedArchiveFile={Path(os.environ['SPARK_CLASSES']).absolute()}"
+os.environ.setdefault("JDK_JAVA_OPTIONS", _JAVA_OPTIONS)
+NO_SPARK_SETTINGS = str(Path(__file__).with_name("no_spark_settings"))  # a folder that is not there
+os.environ["SPARK_CONF_DIR"] = NO_SPARK_SETTINGS
 _SPARK_PYTHON = str(Path(__file__).with_name("spark_python"))
 _PYTHON_PATH = os.environ.get("PYTHONPATH", "").split(os.pathsep)
 if _SPARK_PYTHON not in _PYTHON_PATH:  # pytest-xdist's workers have it from their parent
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_SPARK_PYTHON, *_PYTHON_PATH]))
 
-# What starts processes or a JVM, or lasts for long: marked `slow`, which `make check` leaves out. They run first, in
-# this order, the longest first, so that workers side by side end at about the same time. Each is a file, by its folder
-# and name, or all tests that use a fixture, wherever they are: those stay on one worker, which then has it once.
-_SLOW = (
+# What starts processes or a JVM, or lasts for long, is marked `slow`, and `make check` leaves it out: these files, and
+# every test that uses one of these fixtures. Files are named by their folder and name, the longest first, which is the
+# order in which they run, so that workers side by side end at about the same time.
+_SLOW_FILES = (
     "faults/test_driver",
-    "spark",
+    "pipeline/test_pipeline",
     "faults/test_cluster",
     "faults/test_local",
     "tests/test_demo",
@@ -45,7 +50,7 @@ _SLOW = (
     "faults/test_security",
     "runtime/test_service",
     "pipeline/test_spark_session",
-    "postgres",
+    "store/test_faults",
     "matching/test_kernel_cache",
     "bench/test_broker",
     "pipeline/test_control",
@@ -53,27 +58,54 @@ _SLOW = (
     "store/test_catalog",
     "pipeline/test_output_faults",
 )
-_DIVISIBLE = {"faults/test_edge", "commands/test_service", "runtime/test_service"}  # tests that share no fixture
+_SLOW_FIXTURES = {"spark", "postgres"}
+_SLOW_PARAMETERS = {"postgresql"}
+# Files that share the Spark session of one worker: another one would take longer to start than it would save.
+_SPARK_FILES = {
+    "pipeline/test_pipeline",
+    "pipeline/test_source",
+    "pipeline/test_join",
+    "pipeline/test_output",
+    "pipeline/test_output_rows",
+    "matching/test_equality",
+}
+_DIVISIBLE_FILES = {"faults/test_edge", "runtime/test_service"}  # their tests share nothing: any worker may take one
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow, keep on one worker what belongs together, and begin with the longest."""
-    turns = {unit: turn for turn, unit in enumerate(_SLOW)}
+    """Mark what is slow, and begin with what takes longest."""
+    turns = {file: turn for turn, file in enumerate(_SLOW_FILES)} | dict.fromkeys(_SPARK_FILES, 1)
     for item in items:
-        unit = _unit(item)
-        if unit in turns:
+        if _is_slow(item):
             item.add_marker(pytest.mark.slow)
-        item.add_marker(pytest.mark.xdist_group(item.nodeid if unit in _DIVISIBLE else unit))
-    items.sort(key=lambda item: turns.get(_unit(item), len(turns)))
+    items.sort(key=lambda item: turns.get(_file(item.nodeid), len(turns)))
 
 
-def _unit(item: pytest.Item) -> str:
-    """What a test belongs to: a fixture that is shared by several files, or its file."""
-    fixtures: list[str] = getattr(item, "fixturenames", [])
-    parameters = getattr(item, "callspec", None)
-    if "postgres" in fixtures or (parameters and "postgresql" in parameters.params.values()):
-        return "postgres"
-    return "spark" if "spark" in fixtures else f"{item.path.parent.name}/{item.path.stem}"
+def _is_slow(item: pytest.Item) -> bool:
+    call = getattr(item, "callspec", None)
+    return (
+        _file(item.nodeid) in _SLOW_FILES
+        or not _SLOW_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+        or (call is not None and not _SLOW_PARAMETERS.isdisjoint(map(str, call.params.values())))
+    )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give workers whole files, or all that shares a Spark session, or single tests where these share nothing."""
+    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+    class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file = _file(nodeid)
+            return "spark" if file in _SPARK_FILES else nodeid if file in _DIVISIBLE_FILES else file
+
+    return Scheduling(config, log)
+
+
+def _file(nodeid: str) -> str:
+    path = Path(nodeid.partition("::")[0])
+    return f"{path.parent.name}/{path.stem}"
 
 
 JAVA_MISSING = "Spark needs Java 17 or later: install a JRE (Debian, Ubuntu: apt install openjdk-17-jre-headless)"

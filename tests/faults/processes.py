@@ -71,9 +71,6 @@ def users_of(folder: Path) -> list[Process]:
 
 def environment(folder: Path) -> dict[str, str]:
     """An environment in which all that is temporary is below a folder, and Spark opens no port but on this machine."""
-    settings = folder / "conf"
-    settings.mkdir(exist_ok=True)
-    (settings / "spark-defaults.conf").write_text("spark.ui.enabled false\nspark.log.level WARN\n")
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
     return {
@@ -81,9 +78,9 @@ def environment(folder: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join([str(_SOURCES), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "SPARK_CONF_DIR": str(settings),
         "SPARK_LOCAL_DIRS": str(temporary),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_SUBMIT_OPTS": "-Dspark.ui.enabled=false -Dspark.log.level=WARN",
         "TMPDIR": str(temporary),
     }
 

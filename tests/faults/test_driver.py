@@ -27,7 +27,9 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(json_scene: Scene) -> None
             kill_at(scene, run, moment)
             scene.mark(f"the driver is killed when {name}")
             assert_readers_see_what_is_committed(scene)
-            run = scene.start()
+            run, started = scene.start(), time.monotonic()
+            scene.wait_for_commits()
+            starting_seconds = time.monotonic() - started
             scene.catch_up()
         time.sleep(rng.uniform(0, 1))
         scene.mark("the driver's JVM is killed, then the next driver while it starts, and snapshots are damaged")
@@ -36,7 +38,7 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(json_scene: Scene) -> None
         assert run.popen.wait(DEADLINE_SECONDS) == 2, run.said
         assert "start it again" in run.said
         run = scene.start()
-        time.sleep(rng.uniform(0, 15))
+        time.sleep(rng.uniform(0, starting_seconds))
         run.kill()
         scene.damage_snapshots()
         run = scene.start()
