@@ -28,6 +28,7 @@ _LONG = (
     "test_spark",
     "test_pipeline",
     "test_demo",
+    "test_live",
     "test_edge",
     "test_service",
     "test_broker",
