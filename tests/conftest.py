@@ -45,6 +45,8 @@ _SLOW_FILES = (
     "tests/test_demo",
     "bench/test_pipeline",
     "runtime/test_real_pipeline",
+    "scenarios/test_live",
+    "scenarios/test_planted_bugs",
     "faults/test_edge",
     "commands/test_service",
     "faults/test_security",

@@ -43,8 +43,8 @@ _CONDITIONS = (
 )
 
 
-def draw(seed: int, edge_crashes: int = 1) -> Scenario:
-    """A scenario. The edge crashes at most so often: on real processes that takes long."""
+def draw(seed: int, edge_crashes: int) -> Scenario:
+    """A scenario, in which the edge crashes at most so often."""
     rng = random.Random(f"scenario {seed}")
     subscribing = [_subscribe(rng, number) for number in range(rng.randint(2, 8))]
     steps: list[Step] = [*subscribing, Settle(0.9)]

@@ -17,8 +17,6 @@ from fieldfare.simulation.disk import SimulatedLog
 SEEDS = int(os.environ.get("FIELDFARE_SEEDS", "150"))
 ONLY = os.environ.get("FIELDFARE_SEED")
 PARTS = 10  # so that they can run side by side
-# They find that numbers of publishers are forgotten (test_known_faults.py); to be run again when that is mended.
-KNOWN_FAULT = frozenset({38, 540, 585, 762, 883, 913, 991})
 
 
 def run(seeds: Iterable[int]) -> None:
@@ -34,7 +32,7 @@ def run(seeds: Iterable[int]) -> None:
 
 @pytest.mark.parametrize("part", range(PARTS) if ONLY is None else [0])
 def test_promises_hold_whatever_goes_wrong(part: int) -> None:
-    run(sorted({*range(part, SEEDS, PARTS)} - KNOWN_FAULT) if ONLY is None else [int(ONLY)])
+    run(range(part, SEEDS, PARTS) if ONLY is None else [int(ONLY)])
 
 
 # The seeds are worth something only if they find what is broken.

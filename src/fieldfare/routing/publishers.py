@@ -51,6 +51,12 @@ class Publishers:
         if publisher in self._last:
             self._stored[publisher] = last
 
+    def recover(self, publisher: str, last: int) -> None:
+        """The log says that its numbers up to this one are stored. A repetition may say it again, of earlier ones."""
+        last = max(last, self._last.get(publisher, -1))
+        self.remember(publisher, last)
+        self.confirm(publisher, last)
+
     def take_back(self, publisher: str, sequence: int) -> None:
         """What began with this number was not stored after all: it is free again."""
         if self._last.get(publisher, -1) >= sequence:

@@ -83,7 +83,7 @@ class Publishing:
         if keep:
             self._begin(self._new(topic, link, frame, keep, now), now)
         else:
-            self._repeat(Repetition(link, frame))
+            self._repeat(topic, Repetition(link, frame))
 
     def _new(self, topic: Topic, link: str, frame: Publish, keep: Sequence[int], now: float) -> Publication:
         """The part of a publication that did not come before."""
@@ -109,9 +109,12 @@ class Publishing:
         state = PublicationState.STORING if is_stored else PublicationState.RESERVING
         return Publication(topic, link, frame, rows, record, events, names, ids, sequence, state)
 
-    def _repeat(self, repetition: Repetition) -> None:
-        self.repeated_count += len(repetition.frame.events)
-        if not self._log.wait_for_all(repetition):
+    def _repeat(self, topic: Topic, repetition: Repetition) -> None:
+        frame = repetition.frame
+        self.repeated_count += len(frame.events)
+        if topic.matching == "spark":  # the pipeline has the events, but storing their numbers and ids may have failed
+            self._log.append(_marks(topic, frame), repetition)
+        elif not self._log.wait_for_all(repetition):
             self.repetition_stored(repetition)
 
     def repetition_stored(self, repetition: Repetition) -> None:
@@ -216,13 +219,13 @@ class Publishing:
 
     def handed(self, publication: Publication) -> None:
         """The pipeline has it. Log the numbers and ids first, then accept: they detect repeats after a crash."""
-        topic, numbers = publication.topic, publication.last_numbers
+        topic = publication.topic
         self._move(publication, PublicationState.REMEMBERING)
         self._confirm(publication)
         topic.event_count += len(publication.events)
-        if numbers or publication.ids:
-            ids = [(publication.frame.publisher, name) for name in publication.ids]
-            self._log.append(PublishersMoved(*topic.key, numbers, ids), publication)
+        marks = _marks(topic, publication.frame)
+        if marks.sequences or marks.ids:
+            self._log.append(marks, publication)
         else:
             self._accept(publication)
         queue = self._handing[publication.queue]
@@ -262,6 +265,14 @@ class Publishing:
         self.accepted_count += new
         self.repeated_count += count - new
         self._replies.send(publication.link, Accepted(publication.frame.ref, count, count - new))
+
+
+def _marks(topic: Topic, frame: Publish) -> PublishersMoved:
+    """By what a repetition of a publication is found: its last number, and its ids, those that it repeats included."""
+    numbers = {}
+    if frame.publisher is not None and frame.sequence is not None:
+        numbers[frame.publisher] = frame.sequence + len(frame.events) - 1
+    return PublishersMoved(*topic.key, numbers, [(frame.publisher, name) for name in frame.ids or ()])
 
 
 def _unrepeated(topic: Topic, frame: Publish) -> Sequence[int]:

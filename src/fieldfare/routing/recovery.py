@@ -72,9 +72,7 @@ def _recover_events(edge: Edge, record: EventsStored) -> None:
             identified = _identified.decode(delivery)
             topic.matched_ids.remember(identified.publisher, [identified.id])
     if record.sequence is not None and record.publisher is not None:
-        number = record.sequence + len(record.deliveries) - 1
-        topic.publishers.remember(record.publisher, number)
-        topic.publishers.confirm(record.publisher, number)
+        topic.publishers.recover(record.publisher, record.sequence + len(record.deliveries) - 1)
     if record.has_ids:
         ids = [_identified.decode(delivery).id for delivery in record.deliveries]
         topic.published_ids.remember(record.publisher, ids)
@@ -84,8 +82,7 @@ def _recover_events(edge: Edge, record: EventsStored) -> None:
 def _recover_publishers(edge: Edge, record: PublishersMoved) -> None:
     topic = edge.topics.get_or_make(record.tenant, record.topic)
     for publisher, last in record.sequences.items():
-        topic.publishers.remember(publisher, last)
-        topic.publishers.confirm(publisher, last)
+        topic.publishers.recover(publisher, last)
     for source, identity in record.ids:
         topic.published_ids.remember(source, [identity])
         topic.published_ids.confirm(source, [identity])
