@@ -243,3 +243,31 @@ def test_the_command_shows_no_secrets(file: Path) -> None:
     assert ended.exit_code == 0
     assert "postgresql://***@db.example.org/events" in ended.stdout
     assert "canary" not in ended.output
+
+
+def test_quotas_and_secrets_of_tenants(tmp_path: Path) -> None:
+    file = tmp_path / "fieldfare.toml"
+    file.write_text(
+        "[quotas.acme]\nevents_per_second = 5\n[quotas.'*']\nsubscriptions_max = 7\n"
+        "[webhooks.secrets]\nacme = 'sixteen characters'\n"
+    )
+    settings = load(file, {})
+    assert settings.edge.quotas["acme"].events_per_second == 5
+    assert settings.edge.quotas["*"].subscriptions_max == 7
+    assert settings.webhooks.secrets == {"acme": "sixteen characters"}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[quotas.acme]\nevents_per_second = 0", "quotas.acme.events_per_second"),
+        ("[quotas.acme]\nevents = 5", "there is no such setting"),
+        ("[quotas.'a b']\nsubscriptions_max = 5", "quotas.a b: a name has letters"),
+        ("[webhooks.secrets]\nacme = 'short'", "webhooks.secrets"),
+    ],
+)
+def test_wrong_quotas_and_secrets(tmp_path: Path, text: str, problem: str) -> None:
+    file = tmp_path / "fieldfare.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=problem):
+        load(file, {})

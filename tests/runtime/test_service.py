@@ -277,3 +277,24 @@ def test_a_token_that_is_made_while_it_runs_ends_development_mode(data: Path) ->
         assert httpx.get(f"{service.url}/v1/topics").status_code == 401
         answer = httpx.get(f"{service.url}/v1/topics", headers={"Authorization": f"Bearer {token}"})
         assert answer.status_code == 200
+
+
+def test_revoking_a_token_closes_its_connections(data: Path) -> None:
+    tokens = TokenFile(data)
+    rights: dict[Any, tuple[str, ...]] = {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)}
+    (revoked, secret), (_, other) = (tokens.create("acme", rights, 0.0) for _ in range(2))
+
+    async def story(url: str) -> None:
+        async with asyncio.timeout(SECONDS_MAX), fieldfare.connect(url, token=other) as stays:
+            await stays.publish("numbers", {"n": 1})
+            async with fieldfare.connect(url, token=secret) as goes:
+                await goes.publish("numbers", {"n": 2})
+                tokens.revoke(revoked.id)
+                with pytest.raises(UnauthenticatedError, match="revoked"):
+                    async for _ in goes.subscribe("numbers", "n > 5"):
+                        pass
+            assert stays.is_connected
+            await stays.publish("numbers", {"n": 3})
+
+    with ServiceProcess(data) as service:
+        asyncio.run(story(service.url))

@@ -173,11 +173,17 @@ def test_events_are_posted_as_they_are_and_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("secret", "key"), [("hush", b"hush"), ("whsec_" + base64.b64encode(b"\0key").decode(), b"\0key")]
+    ("options", "key"),
+    [
+        ({"secret": "hush"}, b"hush"),
+        ({"secret": "whsec_" + base64.b64encode(b"\0key").decode()}, b"\0key"),
+        ({"secret": "hush", "secrets": {"acme": "their own"}}, b"their own"),
+        ({"secret": "hush", "secrets": {"other": "not theirs"}}, b"hush"),
+    ],
 )
-def test_a_call_is_signed_with_the_secret(secret: str, key: bytes) -> None:
+def test_a_call_is_signed_with_the_secret(options: dict[str, Any], key: bytes) -> None:
     endpoint = Endpoint(answering(OK))
-    called(endpoint, secret=secret)
+    called(endpoint, **options)
     [request] = endpoint.requests
     assert request.headers["webhook-id"] == "alerts:7"
     signed = f"alerts:7.{request.headers['webhook-timestamp']}.".encode() + request.body

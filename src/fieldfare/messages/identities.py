@@ -14,6 +14,7 @@ class Identity(msgspec.Struct, frozen=True, gc=False):
 
     tenant: str
     rights: dict[Right, tuple[str, ...]]
+    token: str | None = None  # the id of the token that it proved itself with
 
     def may(self, right: Right, topic: str) -> bool:
         """Whether this right is given for this topic."""

@@ -96,6 +96,13 @@ class Reached(_Record, frozen=True, tag="n"):
     topics: list[tuple[str, str, Position, int]] = []
 
 
+class KeptBytes(_Record, frozen=True, tag="k"):
+    """In checkpoints: bytes of events that a tenant keeps, by the minute in which they expire."""
+
+    tenant: str
+    bytes_by_step: dict[int, int]
+
+
 Record: TypeAlias = (
     EventsStored
     | SubscriptionStored
@@ -105,6 +112,7 @@ Record: TypeAlias = (
     | DeadLetter
     | PublishersMoved
     | Reached
+    | KeptBytes
 )
 
 

@@ -55,6 +55,7 @@ from fieldfare.routing.pipeline_batches import PendingBatch, PipelineBatches
 from fieldfare.routing.ports import Asking, LogPort, Positions, Replies, Timers
 from fieldfare.routing.publication import Publication, Repetition
 from fieldfare.routing.publishing import Publishing, PublishingPorts
+from fieldfare.routing.quotas import Quotas, Usage
 from fieldfare.routing.refusal import Refusal, require
 from fieldfare.routing.statistics import Statistics, statistics
 from fieldfare.routing.subscribing import (
@@ -89,7 +90,7 @@ class Edge:
         self.takers, self.links = Takers(), ClientLinks()
         self.topics = Topics(options, emit, self.takers.get)
         self.replies, self.timers, self.log = Replies(emit), Timers(emit), LogPort(emit)
-        self.positions = Positions(self.log)
+        self.positions, self.quotas = Positions(self.log), Quotas(options.quotas)
         self._pipeline, self._compiler, self._webhook_checks = Asking(emit), Asking(emit), Asking(emit)
         self.webhooks = WebhookCalls(options, rng, emit, self.log, self.timers)
         self.deliveries = Deliveries(options, self.topics, emit, self.log, self.webhooks, self._tidy_soon)
@@ -98,7 +99,14 @@ class Edge:
             name,
             options.unstored_bytes_max,
             PublishingPorts(
-                self.topics, self.replies, self.log, self.positions, self._pipeline, self._deliver, self._step_soon
+                self.topics,
+                self.replies,
+                self.log,
+                self.positions,
+                self.quotas,
+                self._pipeline,
+                self._deliver,
+                self._step_soon,
             ),
         )
         self.subscribing = Subscribing(
@@ -112,6 +120,7 @@ class Edge:
                 self.replies,
                 self.log,
                 self.positions,
+                self.quotas,
                 self.timers,
                 self.deliveries,
             ),
@@ -128,7 +137,7 @@ class Edge:
                 EdgeTimer.STEP,
             ),
         )
-        self._batches = PipelineBatches(self.topics, self.log, self.positions, self.deliveries, emit)
+        self._batches = PipelineBatches(self.topics, self.log, self.positions, self.quotas, self.deliveries, emit)
         self._handlers = self._input_handlers()
         self._requests = self._request_handlers()
         self._when_stored, self._when_not_stored = self._waiters_of_the_log()
@@ -155,6 +164,10 @@ class Edge:
         """Counts, for those who watch."""
         return statistics(self)
 
+    def usage(self, tenant: str, now: float) -> Usage:
+        """What a tenant uses of its quota."""
+        return self.quotas.usage(tenant, self.takers.count_of(tenant), now)
+
     # Who deals with what
 
     def _input_handlers(self) -> dict[type[Input], Callable[[Any, float], None]]:
@@ -162,7 +175,7 @@ class Edge:
             Started: self._started,
             Opened: self._opened,
             Received: self._received,
-            Closed: lambda message, _: self.subscribing.closed(message.link),
+            Closed: self._closed,
             Stored: self._stored,
             NotStored: self._not_stored,
             Fetched: lambda message, now: self.deliveries.fetched(self.topics[message.reader], message, now),
@@ -218,10 +231,17 @@ class Edge:
         self.subscribing.started(now)
 
     def _opened(self, message: Opened, _: float) -> None:
-        if isinstance(message.identity, Identity):
-            self.links.add(message.link, message.identity)
-        else:
+        if not isinstance(message.identity, Identity):
             self._effects.append(Close(message.link, "an edge serves clients"))
+        elif (reason := self.quotas.connect(message.identity.tenant)) is not None:
+            self._effects.append(Close(message.link, reason))
+        else:
+            self.links.add(message.link, message.identity)
+
+    def _closed(self, message: Closed, _: float) -> None:
+        if (identity := self.links.identity(message.link)) is not None:
+            self.quotas.disconnect(identity.tenant)
+            self.subscribing.closed(message.link)
 
     def _received(self, message: Received, now: float) -> None:
         identity = self.links.identity(message.link)

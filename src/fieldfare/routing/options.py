@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fieldfare.routing.quotas import Quota
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +28,4 @@ class EdgeOptions:
     webhook_backoff_seconds_max: float = 60.0
     dead_letters_max: int = 1000  # of a subscription
     dead_letter_bytes_max: int = 2 * 1024 * 1024  # of a subscription: they are listed in one frame
+    quotas: Mapping[str, Quota] = field(default_factory=dict)  # by tenant; `*` for those that have none of their own

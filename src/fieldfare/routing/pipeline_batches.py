@@ -10,6 +10,7 @@ import msgspec
 from fieldfare.messages import BatchStored, Delivery, EventsStored, MatchedEvent, PipelineMatched
 from fieldfare.routing.delivery import Deliveries
 from fieldfare.routing.ports import Emit, LogPort, Positions
+from fieldfare.routing.quotas import Quotas
 from fieldfare.routing.topic import Topic, Topics
 
 _encode = msgspec.json.Encoder().encode
@@ -28,8 +29,16 @@ class PendingBatch:
 class PipelineBatches:
     """Takes what the pipeline matched."""
 
-    def __init__(self, topics: Topics, log: LogPort, positions: Positions, deliveries: Deliveries, emit: Emit) -> None:
-        self._topics, self._log, self._positions = topics, log, positions
+    def __init__(
+        self,
+        topics: Topics,
+        log: LogPort,
+        positions: Positions,
+        quotas: Quotas,
+        deliveries: Deliveries,
+        emit: Emit,
+    ) -> None:
+        self._topics, self._log, self._positions, self._quotas = topics, log, positions, quotas
         self._deliveries, self._emit = deliveries, emit
 
     def matched(self, message: PipelineMatched, now: float) -> None:
@@ -58,6 +67,7 @@ class PipelineBatches:
         topic.stored_batch = batch.number
         if batch.events:
             topic.stored = last
+            self._quotas.keep(topic.tenant, sum(map(len, batch.record.deliveries)), batch.record.expires_at)
         self._emit(BatchStored(*topic.key, batch.number))
         self._deliveries.offer(topic, topic.stored_matches([batch.record]), last, now)
 

@@ -30,6 +30,7 @@ from fieldfare.qos import broken
 from fieldfare.routing.matches import entries_of
 from fieldfare.routing.ports import Asking, LogPort, Positions, Replies
 from fieldfare.routing.publication import NOT_SAFE, Publication, PublicationState, Repetition
+from fieldfare.routing.quotas import Quotas
 from fieldfare.routing.refusal import Refusal, require
 from fieldfare.routing.taker import Entry
 from fieldfare.routing.topic import Topic, Topics
@@ -45,6 +46,7 @@ class PublishingPorts:
     replies: Replies
     log: LogPort
     positions: Positions
+    quotas: Quotas
     pipeline: Asking
     deliver: Callable[[Topic, Sequence[Entry], Sequence[dict[str, Any]], float], None]  # events that are new and safe
     step_soon: Callable[[float], None]  # has `match_ready` called at the end of the host's round
@@ -57,7 +59,7 @@ class Publishing:
         self._name, self._unstored_bytes_max = name, unstored_bytes_max
         self._topics, self._replies, self._log = ports.topics, ports.replies, ports.log
         self._positions, self._pipeline, self._deliver = ports.positions, ports.pipeline, ports.deliver
-        self._step_soon = ports.step_soon
+        self._step_soon, self._quotas = ports.step_soon, ports.quotas
         self._unstored_bytes = 0
         self._under_way: dict[Topic, deque[Publication]] = {}  # matched here, in the order of their positions
         self._handing: dict[tuple[Topic, str], deque[Publication]] = {}  # the first of each is with the pipeline
@@ -81,6 +83,7 @@ class Publishing:
         if len(keep) < len(frame.events) and topic.handed_count:
             raise Refusal("busy", "what it repeats is still on its way to the pipeline: try again in a second")
         if keep:
+            self._quotas.check_events(topic.tenant, len(keep), now)
             self._begin(self._new(topic, link, frame, keep, now), now)
         else:
             self._repeat(topic, Repetition(link, frame))
@@ -150,6 +153,7 @@ class Publishing:
             case PublicationState.STORING:
                 self._confirm(publication)
                 publication.topic.stored = publication.record.position + len(publication.rows) - 1
+                self._quotas.keep(publication.topic.tenant, publication.size_bytes, publication.record.expires_at)
                 self._move(publication, PublicationState.READY)
             case PublicationState.RESERVING:
                 self._positions.reserved(is_stored=True)

@@ -11,6 +11,7 @@ from fieldfare.messages import (
     CursorsMoved,
     DeadLetter,
     EventsStored,
+    KeptBytes,
     PublishersMoved,
     Reached,
     Record,
@@ -52,6 +53,8 @@ def recover(edge: Edge, record: Record) -> None:
                 edge.webhooks.keep_letter(record)
         case PublishersMoved():
             _recover_publishers(edge, record)
+        case KeptBytes():
+            edge.quotas.recover(record)
         case Reached():
             edge.positions.raise_to(record.position)
             for tenant, name, matched, batch in record.topics:
@@ -65,6 +68,7 @@ def _recover_events(edge: Edge, record: EventsStored) -> None:
     last = record.position + len(record.deliveries) - 1
     edge.positions.raise_to(last)
     if record.deliveries:
+        edge.quotas.keep(record.tenant, sum(map(len, record.deliveries)), record.expires_at)
         topic.matched = topic.stored = max(topic.matched, last)
     if record.batch is not None:
         topic.batch = topic.stored_batch = max(topic.batch, record.batch)
@@ -127,5 +131,6 @@ def _state(edge: Edge) -> Iterator[Record]:
         if taker.subscription.is_durable:
             taker.settle(edge.topics.of(taker).matched)
             yield stored_form(taker.subscription, taker.cursor)
+    yield from edge.quotas.state()
     for letters in edge.webhooks.dead_letters.values():
         yield from letters

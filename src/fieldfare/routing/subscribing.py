@@ -31,6 +31,7 @@ from fieldfare.routing.interest import compile_conditions
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.pending import PendingPorts, PendingState, PendingSubscription, PendingSubscriptions
 from fieldfare.routing.ports import START, LogPort, Positions, Replies, Timers
+from fieldfare.routing.quotas import Quotas
 from fieldfare.routing.refusal import Refusal, require
 from fieldfare.routing.taker import Subscription, Taker
 from fieldfare.routing.takers import Takers
@@ -76,6 +77,7 @@ class SubscribingPorts:
     replies: Replies
     log: LogPort
     positions: Positions
+    quotas: Quotas
     timers: Timers
     deliveries: Deliveries
 
@@ -90,7 +92,7 @@ class Subscribing:
         self.pending = PendingSubscriptions(pending, self._put_in_force)
         self._topics, self._takers, self._links = ports.topics, ports.takers, ports.links
         self._replies, self._log, self._positions = ports.replies, ports.log, ports.positions
-        self._timers, self._deliveries = ports.timers, ports.deliveries
+        self._timers, self._deliveries, self._quotas = ports.timers, ports.deliveries, ports.quotas
 
     # Making
 
@@ -130,6 +132,7 @@ class Subscribing:
         return PendingSubscription(topic, link, frame, subscription, self._takers.new_handle(), cursor, state)
 
     def _check_room(self, link: str, tenant: str) -> None:
+        self._quotas.check_subscriptions(tenant, self._takers.count_of(tenant))
         most = self._options.subscriptions_max
         if self._takers.count_of(tenant) >= most:
             raise Refusal("limit", f"there are {most:,} subscriptions already: end some first")

@@ -18,6 +18,7 @@ from fieldfare.errors import ConfigError
 from fieldfare.messages import Name
 from fieldfare.qos import Matching, Offered
 from fieldfare.routing.options import EdgeOptions
+from fieldfare.routing.quotas import EVERY_TENANT, Quota
 
 DEFAULT_FILE = Path("fieldfare.toml")
 MEBIBYTE = 1024 * 1024
@@ -29,6 +30,9 @@ Count: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Bytes: TypeAlias = Annotated[int, Meta(ge=MEBIBYTE, le=2**50)]
 Origin: TypeAlias = Annotated[str, Meta(pattern=r"^https?://[^/?#\s,]+$")]
 Network: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9A-Za-z._:\[\]-]+(/[0-9]{1,3})?$")]  # a host, address or network
+
+
+Secret: TypeAlias = Annotated[str, Meta(min_length=16)]
 
 
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,7 +83,8 @@ class Webhooks(_Section, frozen=True):
     attempts_max: Annotated[int, Meta(ge=1, le=1000)] = _EDGE.webhook_attempts_max
     backoff_seconds: Annotated[float, Meta(gt=0, le=3600)] = _EDGE.webhook_backoff_seconds
     backoff_seconds_max: Annotated[float, Meta(gt=0, le=86_400)] = _EDGE.webhook_backoff_seconds_max
-    secret: Annotated[str, Meta(min_length=16)] | None = None
+    secret: Secret | None = None
+    secrets: dict[Name, Secret] = {}  # of tenants that have one of their own
 
 
 class Spark(_Section, frozen=True):
@@ -90,6 +95,15 @@ class Spark(_Section, frozen=True):
     store: str | None = None  # of the subscriptions, such as postgresql://…; none: a file in the data folder
     master: str | None = None  # Spark's; none: this machine
     interval_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.2  # from one batch to the next
+
+
+class TenantQuota(_Section, frozen=True):
+    """What one tenant may use; what is left open, it may use as others do."""
+
+    events_per_second: Annotated[float, Meta(gt=0, le=1e9)] | None = None
+    subscriptions_max: Count | None = None
+    connections_max: Count | None = None
+    kept_bytes_max: Bytes | None = None  # of events that have not expired
 
 
 class Topic(Offered, frozen=True, forbid_unknown_fields=True, omit_defaults=False):
@@ -114,6 +128,7 @@ class Settings(_Section, frozen=True):
     webhooks: Webhooks = Webhooks()
     spark: Spark = Spark()
     topics: dict[str, Topic] = {}
+    quotas: dict[str, TenantQuota] = {}  # by tenant, where `*` stands for all that are not named
 
     @property
     def edge(self) -> EdgeOptions:
@@ -121,7 +136,10 @@ class Settings(_Section, frozen=True):
         fields = EdgeOptions.__dataclass_fields__
         limits = {name: value for name, value in msgspec.structs.asdict(self.limits).items() if name in fields}
         webhooks = {f"webhook_{name}": value for name, value in msgspec.structs.asdict(self.webhooks).items()}
-        return EdgeOptions(**limits, **{name: value for name, value in webhooks.items() if name in fields})
+        quotas = {name: Quota(**msgspec.structs.asdict(quota)) for name, quota in self.quotas.items()}
+        return EdgeOptions(
+            **limits, **{name: value for name, value in webhooks.items() if name in fields}, quotas=quotas
+        )
 
 
 class _Given(NamedTuple):
@@ -132,7 +150,8 @@ class _Given(NamedTuple):
     is_text: bool = False  # of an environment variable, where everything is
 
 
-_Tables: TypeAlias = dict[str, dict[str, _Given]]  # by section and key; a topic's section is "topics.NAME"
+_Tables: TypeAlias = dict[str, dict[str, _Given]]  # by section and key; that of a topic is "topics.NAME"
+_NAMED_SECTIONS: Mapping[str, type[msgspec.Struct]] = {"topics": Topic, "quotas": TenantQuota}
 _SECTIONS: Mapping[str, type[_Section]] = {
     "server": Server,
     "limits": Limits,
@@ -154,16 +173,15 @@ def load(
             given.setdefault(section, {}).update(table)
     problems: list[str] = []
     sections: dict[str, Any] = {}
-    topics: dict[str, Topic] = {}
     for section, table in given.items():
-        kind, _, topic = section.partition(".")
-        if topic:
-            topics[topic] = _filled(Topic, table, problems)
+        kind, _, name = section.partition(".")
+        if name:
+            sections.setdefault(kind, {})[name] = _filled(_NAMED_SECTIONS[kind], table, problems)
         else:
             sections[kind] = _filled(_SECTIONS[kind], table, problems)
     if problems:
         raise ConfigError(*problems)
-    return Settings(**sections, topics=topics)
+    return Settings(**sections)
 
 
 def _in_file(file: Path) -> _Tables:
@@ -178,10 +196,10 @@ def _in_file(file: Path) -> _Tables:
     server = document.setdefault("server", {})
     server.setdefault("data", Server().data)
     server.update({key: str(file.parent / server[key]) for key in _PATHS if isinstance(server.get(key), str)})
-    topics = {f"topics.{name}": table for name, table in document.pop("topics", {}).items()}
+    named = {f"{kind}.{name}": table for kind in _NAMED_SECTIONS for name, table in document.pop(kind, {}).items()}
     return {
         section: {key: _Given(f"{file}: {section}.{key}", value) for key, value in table.items()}
-        for section, table in (document | topics).items()
+        for section, table in (document | named).items()
     }
 
 
@@ -196,17 +214,18 @@ def is_name(text: str) -> bool:
 
 def _check_tables(document: Mapping[str, Any], file: Path) -> None:
     """Raise if the sections of a file are not those there can be; what they hold is not looked at."""
-    known = (*_SECTIONS, "topics")
+    known = (*_SECTIONS, *_NAMED_SECTIONS)
     problems = [f"{file}: there is no section [{name}]; {_one_of(known)}" for name in document if name not in known]
     tables = {name: table for name, table in document.items() if name in known}
-    if isinstance(topics := tables.get("topics"), dict):
-        tables |= {f"topics.{name}": table for name, table in topics.items()}
-        problems += [
-            f"{file}: topics.{name}: a name has letters, digits and . _ - only, at most 128, and begins with a letter "
-            "or a digit"
-            for name in topics
-            if not is_name(name)
-        ]
+    for kind in _NAMED_SECTIONS:
+        if isinstance(named := tables.get(kind), dict):
+            tables |= {f"{kind}.{name}": table for name, table in named.items()}
+            problems += [
+                f"{file}: {kind}.{name}: a name has letters, digits and . _ - only, at most 128, and begins with a "
+                "letter or a digit"
+                for name in named
+                if not is_name(name) and (kind, name) != ("quotas", EVERY_TENANT)
+            ]
     problems += [
         f"{file}: {name}: this is a section, [{name}], and not a value"
         for name, table in tables.items()

@@ -106,6 +106,10 @@ class Host:
         """A client, which gets, round by round, what the node sends to it."""
         return self._links.accept(identity, on_frames, on_close)
 
+    def part_from(self, reason: str, may_stay: Callable[[LinkIdentity], bool]) -> None:
+        """Close the links of all who may not stay."""
+        self._links.close_all(reason, may_stay)
+
     def open_link(
         self, link: str | None, identity: LinkIdentity, on_frames: Frames, on_close: Callable[[str], None]
     ) -> Connection:

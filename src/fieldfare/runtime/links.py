@@ -20,10 +20,17 @@ Frames: TypeAlias = Callable[[list[Any]], None]
 class Connection:
     """The other end's handle on a link."""
 
-    __slots__ = ("_links", "frames", "link", "on_close", "on_frames")
+    __slots__ = ("_links", "frames", "identity", "link", "on_close", "on_frames")
 
-    def __init__(self, links: Links, link: str, on_frames: Frames, on_close: Callable[[str], None]) -> None:
-        self._links, self.link = links, link
+    def __init__(
+        self,
+        links: Links,
+        link: str,
+        identity: LinkIdentity,
+        on_frames: Frames,
+        on_close: Callable[[str], None],
+    ) -> None:
+        self._links, self.link, self.identity = links, link, identity
         self.on_frames, self.on_close = on_frames, on_close
         self.frames: list[Any] = []  # of this round
 
@@ -58,7 +65,7 @@ class Links:
 
     def open(self, link: str, identity: LinkIdentity, on_frames: Frames, on_close: Callable[[str], None]) -> Connection:
         """A link under a name that no other link has."""
-        connection = Connection(self, link, on_frames, on_close)
+        connection = Connection(self, link, identity, on_frames, on_close)
         if self.is_closed is not None:
             asyncio.get_running_loop().call_soon(on_close, self.is_closed)
             return connection
@@ -76,10 +83,11 @@ class Links:
             connection.frames.clear()
             self._say(Closed(connection.link))
 
-    def close_all(self, reason: str) -> None:
-        """Part from everybody."""
-        for link in list(self._connections):
-            self._close(Close(link, reason))
+    def close_all(self, reason: str, may_stay: Callable[[LinkIdentity], bool] = lambda _: False) -> None:
+        """Part from everybody, but for those who may stay."""
+        for link, connection in list(self._connections.items()):
+            if not may_stay(connection.identity):
+                self._close(Close(link, reason))
         self._wake()
 
     def _say(self, message: Input) -> None:

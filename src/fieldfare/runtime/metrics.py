@@ -10,10 +10,12 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
 from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
+from fieldfare.routing.quotas import Usage
 from fieldfare.routing.statistics import Statistics, SubscriptionCounts
 from fieldfare.runtime.log_thread import LogThread
 
@@ -38,8 +40,14 @@ _LABELS = ("tenant", "topic", "subscription")
 class Metrics:
     """The numbers of one service."""
 
-    def __init__(self, statistics: Callable[[], Statistics], log: LogThread, subscriptions_max: int) -> None:
-        self._statistics = statistics
+    def __init__(
+        self,
+        statistics: Callable[[], Statistics],
+        usage: Callable[[str], Usage],
+        log: LogThread,
+        subscriptions_max: int,
+    ) -> None:
+        self._statistics, self._usage = statistics, usage
         self._log = log
         self._subscriptions_max = subscriptions_max
 
@@ -47,7 +55,8 @@ class Metrics:
         """All of them as they are now, but of the subscriptions only this tenant's: what others have is theirs."""
         now = self._statistics()
         own = (counts for counts in now.per_subscription if counts.tenant == tenant)
-        metrics = [*_counts(now), *_log(self._log), *_busiest(own, self._subscriptions_max)]
+        metrics = [*_counts(now), *_log(self._log), *_quota(self._usage(tenant))]
+        metrics += _busiest(own, self._subscriptions_max)
         return generate_latest(_Collected(metrics)).decode()
 
 
@@ -84,6 +93,17 @@ def _log(log: LogThread) -> Iterator[Metric]:
     flushes = SummaryMetricFamily("fieldfare_log_flush_seconds", "How long writing to the log took")
     flushes.add_metric([], log.flush_count, log.flush_seconds)
     yield flushes
+
+
+def _quota(usage: Usage) -> Iterator[Metric]:
+    used = GaugeMetricFamily("fieldfare_tenant_used", "What this tenant uses now", labels=["resource"])
+    for resource in ("subscriptions", "connections", "kept_bytes"):
+        used.add_metric([resource], getattr(usage, resource))
+    quota = GaugeMetricFamily("fieldfare_tenant_quota", "What this tenant may use", labels=["resource"])
+    for resource, most in msgspec.structs.asdict(usage.quota).items():
+        if most is not None:
+            quota.add_metric([resource.removesuffix("_max")], most)
+    yield from (used, quota)
 
 
 def _busiest(counts: Iterable[SubscriptionCounts], count_max: int) -> Iterator[Metric]:

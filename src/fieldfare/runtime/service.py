@@ -39,6 +39,7 @@ from fieldfare.runtime.host import Host
 from fieldfare.runtime.log_thread import LogThread
 from fieldfare.runtime.metrics import Metrics
 from fieldfare.runtime.pipelines import Pipelines
+from fieldfare.runtime.revoking import Revoking
 from fieldfare.runtime.tokens import EVERYBODY, Authenticator, TokenFile
 from fieldfare.runtime.webhooks import WebhookOptions, Webhooks
 from fieldfare.store.journal import Journal, JournalOptions
@@ -77,13 +78,20 @@ async def _serve(
     listener: socket.socket,
     announce: Announce,
 ) -> None:
-    webhooks = Webhooks(Addresses(settings.webhooks.allow), WebhookOptions(secret=settings.webhooks.secret))
+    webhooks = Webhooks(
+        Addresses(settings.webhooks.allow), WebhookOptions(settings.webhooks.secret, settings.webhooks.secrets)
+    )
     edge = Edge("edge", random.SystemRandom(), settings.edge)
     log = LogThread(journal)
     pipelines = Pipelines(settings) if settings.spark.enabled else None
-    host = Host(edge, log, Compiling(), webhooks, pipelines or NoPipeline())
+    host = Host(edge, log, Compiling(), webhooks, pipelines or NoPipeline(), Revoking(authenticator))
     options = GatewayOptions(
-        metrics=Metrics(edge.statistics, log, settings.limits.metrics_subscriptions_max).render,
+        metrics=Metrics(
+            edge.statistics,
+            lambda tenant: edge.usage(tenant, host.now()),
+            log,
+            settings.limits.metrics_subscriptions_max,
+        ).render,
         why_not_ready=lambda: host.failure or (None if pipelines is None else pipelines.why_not_ready()),
         is_development=authenticator.is_open,
         origins=frozenset(settings.server.origins),

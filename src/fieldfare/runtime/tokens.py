@@ -117,6 +117,7 @@ class Authenticator:
         self._clock = clock
         self._seen: tuple[int, int, int] | None = None  # what the file looked like when it was read
         self._tokens: dict[str, Token] = {}
+        self._valid: frozenset[str] = frozenset()  # ids, when `has_changed` was asked last
 
     def identify(self, token: str | None, client_host: str | None) -> Identity:
         """Who a token belongs to; raises UnauthenticatedError, which does not hold the token."""
@@ -133,7 +134,20 @@ class Authenticator:
             raise UnauthenticatedError("the token is not known here, or it was revoked")
         if not found.is_valid(self._clock()):
             raise UnauthenticatedError(f"the token {found.id} has expired; `fieldfare tokens create` makes a new one")
-        return Identity(found.tenant, found.rights)
+        return Identity(found.tenant, found.rights, found.id)
+
+    def is_valid(self, identity: Identity) -> bool:
+        """Whether somebody who was let in may stay: its token was not revoked since, and has not expired."""
+        if identity.token is None:
+            return True
+        return any(token.id == identity.token and token.is_valid(self._clock()) for token in self._tokens.values())
+
+    def has_changed(self) -> bool:
+        """Whether a token that was valid when this was asked last may be no longer."""
+        self._reload()
+        valid = frozenset(token.id for token in self._tokens.values() if token.is_valid(self._clock()))
+        before, self._valid = self._valid, valid
+        return not before <= valid
 
     def _reload(self) -> None:
         """Read the file if it is not the one that was read last."""

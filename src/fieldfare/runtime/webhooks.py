@@ -13,9 +13,9 @@ import base64
 import hmac
 import ssl
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from hashlib import sha256
@@ -40,6 +40,7 @@ class WebhookOptions:
     """Limits of calls, and the secret that signs them."""
 
     secret: str | None = None  # as text, or whsec_ and base64
+    secrets: Mapping[str, str] = field(default_factory=dict)  # of tenants that have one of their own
     checks_max: int = 64  # of addresses, at a time
     calls_max: int = 256  # under way at a time
     calls_per_host_max: int = 8
@@ -63,6 +64,7 @@ class Webhooks(Capability):
         self._addresses = addresses
         self._options = options or WebhookOptions()
         self._key = _key(self._options.secret)
+        self._keys = {tenant: _key(secret) for tenant, secret in self._options.secrets.items()}
         self._tasks = Tasks()
         self._check_count = 0
         self._places = asyncio.Semaphore(self._options.calls_max)
@@ -145,8 +147,9 @@ class Webhooks(Capability):
             ("webhook-id", message_id),
             ("webhook-timestamp", now),
         ]
-        if self._key is not None:
-            signed = hmac.digest(self._key, f"{message_id}.{now}.".encode() + body, sha256)
+        key = self._keys.get(call.tenant, self._key)
+        if key is not None:
+            signed = hmac.digest(key, f"{message_id}.{now}.".encode() + body, sha256)
             headers.append(("webhook-signature", f"v1,{base64.b64encode(signed).decode()}"))
         return headers
 
