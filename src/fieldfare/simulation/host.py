@@ -176,8 +176,7 @@ class SimulatedHost:
             for message in messages:
                 self._service.add(message)
             return
-        for message in messages:
-            kernel.tell(message)
+        kernel.tell_all(messages)
         if not self._is_in_round:
             self._round()
 
