@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import count
 from typing import Any, TypeAlias, TypeVar
 
@@ -50,6 +50,10 @@ class Kernel:
     def tell(self, message: Input) -> None:
         """Something happened; the node handles it in the next round, or in this one."""
         self._inbox.append(message)
+
+    def tell_all(self, messages: Iterable[Input]) -> None:
+        """Several things happened, in this order."""
+        self._inbox.extend(messages)
 
     def tell_first(self, message: Input) -> None:
         """The same, ahead of all that waits: of the log's answers, since what is handled next may build on them."""

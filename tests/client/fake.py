@@ -17,8 +17,7 @@ from websockets.http11 import Request, Response
 
 import fieldfare
 from fieldfare.client.aio import Client
-from fieldfare.client.link import ClientOptions
-from fieldfare.client.outputs import SessionOptions
+from fieldfare.client.options import ClientOptions, SessionOptions
 from fieldfare.messages import PROTOCOL, ClientFrame, EdgeFrame, Refused
 
 _decoder = msgspec.json.Decoder(ClientFrame)

@@ -12,8 +12,7 @@ from tests.client.fake import QUICK, FakeService, faking, refusing, story
 
 import fieldfare
 from fieldfare.client.aio import Client
-from fieldfare.client.link import ClientOptions
-from fieldfare.client.outputs import SessionOptions
+from fieldfare.client.options import ClientOptions, SessionOptions
 from fieldfare.errors import (
     DetachedError,
     EventError,

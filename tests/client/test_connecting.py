@@ -15,8 +15,7 @@ from tests.client.model import ModelEdge
 from tests.runtime.certificates import make_certificate
 
 import fieldfare
-from fieldfare.client.link import ClientOptions
-from fieldfare.client.outputs import SessionOptions
+from fieldfare.client.options import ClientOptions, SessionOptions
 from fieldfare.client.websocket import websocket_url
 from fieldfare.errors import (
     FieldfareError,

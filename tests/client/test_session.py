@@ -9,7 +9,8 @@ import pytest
 from msgspec import Raw
 from tests.client.model import BAD, World
 
-from fieldfare.client.outputs import Completed, Delivered, Failed, Reconnect, SessionOptions, Transmit
+from fieldfare.client.options import SessionOptions
+from fieldfare.client.outputs import Completed, Delivered, Failed, Reconnect, Transmit
 from fieldfare.client.session import ClientSession
 from fieldfare.errors import (
     DetachedError,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from tests.client.model import BAD, World
 
-from fieldfare.client.outputs import SessionOptions
+from fieldfare.client.options import SessionOptions
 from fieldfare.client.session import ClientSession
 from fieldfare.messages import Publish, Subscribe
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from fieldfare.client.wire import LINES, Deliveries
+from fieldfare.client.wire import LINES, DecodedDeliver
 from fieldfare.messages import (
     FRAME_BYTES_MAX,
     Accepted,
@@ -63,7 +63,7 @@ def test_a_client_reads_what_an_edge_writes(frames: list[EdgeFrame]) -> None:
 
 def _plain(frame: Any) -> Any:
     """A frame as plain values, whatever of it has been decoded."""
-    kind = Deliver if isinstance(frame, Deliveries) else type(frame)
+    kind = Deliver if isinstance(frame, DecodedDeliver) else type(frame)
     return kind.__name__, msgspec.json.decode(msgspec.json.encode(frame))
 
 

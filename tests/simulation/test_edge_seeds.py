@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import pytest
 from tests.simulation.scenario import Scenario
 
-from fieldfare.client.incoming import Incoming
+from fieldfare.client.session_subscription import SessionSubscription
 from fieldfare.errors import BrokenPromiseError
 from fieldfare.messages import Delivery
 from fieldfare.routing.publishers import Publishers
@@ -57,11 +57,11 @@ def without_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
 def without_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client gives to the application whatever comes."""
 
-    def fresh(incoming: Incoming, events: list[Delivery]) -> list[Delivery]:
-        incoming.seen = max([incoming.seen, *(event.position for event in events)])
+    def fresh(subscription: SessionSubscription, events: list[Delivery]) -> list[Delivery]:
+        subscription.seen = max([subscription.seen, *(event.position for event in events)])
         return events
 
-    monkeypatch.setattr(Incoming, "fresh", fresh)
+    monkeypatch.setattr(SessionSubscription, "fresh", fresh)
 
 
 def without_taking_back(monkeypatch: pytest.MonkeyPatch) -> None:

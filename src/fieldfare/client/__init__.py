@@ -1,5 +1,5 @@
 """The client library: publish to a service, subscribe to it, and let it handle connections that break.
 
-`session` is the protocol as a state machine; `aio` runs it on asyncio, `sync` in a thread, and the simulator under a
-virtual clock. Applications begin with `fieldfare.connect`.
+`session` is the protocol as a state machine; `session_runner` runs it on asyncio, and the simulator under a virtual
+clock. `aio` and `sync` are what applications see, which begin with `fieldfare.connect`.
 """

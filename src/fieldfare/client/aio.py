@@ -20,7 +20,8 @@ from typing import Any, Self, TypeAlias, TypeVar, Unpack, overload
 import msgspec
 
 from fieldfare.client import wire
-from fieldfare.client.link import ClientOptions, Link
+from fieldfare.client.options import ClientOptions
+from fieldfare.client.session_runner import SessionRunner
 from fieldfare.client.subscription import Subscription, SubscriptionOptions
 from fieldfare.client.transport import Transport
 from fieldfare.messages import Attach, DeclareTopic, List, Notice, Publish, Subscribe, Unsubscribe
@@ -63,21 +64,21 @@ class Client:
     """
 
     def __init__(self, transport: Transport, options: ClientOptions = _DEFAULTS) -> None:
-        self._link = Link(transport, options)
+        self._runner = SessionRunner(transport, options)
 
     async def __aenter__(self) -> Self:
-        await self._link.open()
+        await self._runner.open()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self._link.close(is_patient=error is None)
+        await self._runner.close(is_patient=error is None)
 
     @property
     def is_connected(self) -> bool:
         """Whether there is a connection at this moment."""
-        return self._link.session.is_connected
+        return self._runner.session.is_connected
 
     async def publish(
         self, topic: str, events: Any, *, ids: Sequence[str] | None = None, qos: Published | None = None
@@ -104,8 +105,8 @@ class Client:
             ids=None if ids is None else list(ids),
             qos=qos or Published(),
         )
-        await self._link.room()
-        return self._link.ask(lambda key, now: self._link.session.publish(key, frame, now))
+        await self._runner.wait_for_room()
+        return self._runner.ask(lambda key, now: self._runner.session.publish(key, frame, now))
 
     @overload
     def subscribe(
@@ -146,16 +147,16 @@ class Client:
         when the subscriber has to know something: events were dropped, or none came for too long.
         """
         decoder = _attributes if type is None else msgspec.json.Decoder(type)
-        subscription = Subscription(self._link, Subscribe(0, topic, condition, qos, **options), decoder, on_notice)
-        self._link.subscribe(subscription)
+        subscription = Subscription(self._runner, Subscribe(0, topic, condition, qos, **options), decoder, on_notice)
+        self._runner.subscribe(subscription)
         return subscription
 
     def attach(
         self, subscription: str, *, window: int = 1024, on_notice: Callable[[Notice], object] | None = None
     ) -> Subscription[Attributes]:
-        """Receive a durable subscription that exists, by its name; whoever received it before does no longer."""
-        attached = Subscription(self._link, Attach(0, subscription, window=window), _attributes, on_notice)
-        self._link.subscribe(attached)
+        """Receive a durable subscription that exists, by its name. A client that received it before does no longer."""
+        attached = Subscription(self._runner, Attach(0, subscription, window=window), _attributes, on_notice)
+        self._runner.subscribe(attached)
         return attached
 
     async def unsubscribe(self, subscription: Subscription[Any] | str) -> None:
@@ -197,4 +198,4 @@ class Client:
         return items
 
     def _request(self, frame: DeclareTopic | List | Unsubscribe) -> asyncio.Future[Any]:
-        return self._link.ask(lambda key, now: self._link.session.request(key, frame, now))
+        return self._runner.ask(lambda key, now: self._runner.session.request(key, frame, now))

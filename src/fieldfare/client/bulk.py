@@ -26,8 +26,8 @@ _WAITING_MAX = 10_000
 Progress = Callable[[Document], None]  # told the last event of a batch that was accepted
 
 
-class Bulk:
-    """Events on their way to a topic."""
+class BulkPublisher:
+    """Publishes many events to one topic."""
 
     def __init__(self, client: Client, topic: str, quarantine: Quarantine, progress: Progress) -> None:
         self.accepted = 0
@@ -66,7 +66,7 @@ class Bulk:
         self._batch_bytes += len(row.event)
 
     async def _send(self, unanswered_max: int) -> None:
-        """Send the batch, and wait until no more than so many have no answer."""
+        """Send the batch, and wait until at most `unanswered_max` batches have no answer."""
         batch, self._batch, self._batch_bytes = self._batch, [], 0
         if batch:
             self._unanswered.append((await self._publish_soon(batch), batch))

@@ -1,4 +1,4 @@
-"""What a client's session is told to do by its options, and what it tells its owner: data only, like a node's effects.
+"""What a client's session tells its owner to do: data only, like a node's effects.
 
 The owner names every request and every subscription by a key of its own making, a future or a number; the outputs
 carry it back.
@@ -14,19 +14,6 @@ from fieldfare.errors import FieldfareError
 from fieldfare.messages import ClientFrame, Delivery, EdgeFrame, Notice
 
 Key: TypeAlias = Hashable
-
-
-@dataclass(frozen=True, slots=True)
-class SessionOptions:
-    """How long a session waits, and how much it lets wait."""
-
-    answer_timeout_seconds: float = 15.0  # a request without an answer for so long: connect again
-    unanswered_publications_max: int = 1024
-    unanswered_bytes_max: int = 64 * 1024 * 1024  # of events; one publication may go beyond it
-    ack_delay_seconds: float = 0.05  # what was taken is acknowledged after so long,
-    ack_events: int = 256  # or after so many, or after a quarter of the window
-    retry_delay_seconds: float = 0.1  # doubled each time an edge is still busy
-    retry_delay_seconds_max: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +41,7 @@ class Noticed:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A request has been answered. There is no answer where none was needed."""
+    """A request is done. The answer is None where the edge did not have to be asked."""
 
     key: Key
     answer: EdgeFrame | None = None
@@ -62,7 +49,7 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A request was refused for good, or a subscription has ended. Without a key, nobody knows which."""
+    """A request was refused for good, or a subscription has ended. Key None: the edge did not say which request."""
 
     key: Key | None
     error: FieldfareError
@@ -70,7 +57,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
-    """The connection is of no use any more: close it, and open another."""
+    """The connection does not answer any more: close it, and open another."""
 
     reason: str
 

@@ -23,7 +23,7 @@ from fieldfare.errors import FieldfareError
 from fieldfare.messages import Attach, Delivery, Notice, Position, Subscribe
 
 if TYPE_CHECKING:
-    from fieldfare.client.link import Link
+    from fieldfare.client.session_runner import SessionRunner
 
 T = TypeVar("T")
 NOTICES_MAX = 100
@@ -34,7 +34,7 @@ class SubscriptionOptions(TypedDict, total=False):
 
     name: str  # makes it durable: it lives until it is unsubscribed, and its events wait
     after: Position  # deliver what came after this position
-    window: int  # so many events may be on their way without an acknowledgement
+    window: int  # how many events may be on their way without an acknowledgement
     webhook: str  # deliver by POST to this URL; needs a name
 
 
@@ -43,7 +43,7 @@ class Subscription(Generic[T]):
 
     def __init__(
         self,
-        link: Link,
+        runner: SessionRunner,
         request: Subscribe | Attach,
         decoder: msgspec.json.Decoder[T],
         on_notice: Callable[[Notice], object] | None,
@@ -52,7 +52,7 @@ class Subscription(Generic[T]):
         self.topic = "" if isinstance(request, Attach) else request.topic
         self.is_durable = isinstance(request, Attach) or request.name is not None
         self.notices: deque[Notice] = deque(maxlen=NOTICES_MAX)
-        self._link = link
+        self._runner = runner
         self.request = request
         self._decoder = decoder
         self._on_notice = on_notice
@@ -82,11 +82,11 @@ class Subscription(Generic[T]):
 
     async def __anext__(self) -> Event[T]:
         if self._given is not None:
-            self._link.acknowledge(self, self._given)
+            self._runner.acknowledge(self, self._given)
             self._given = None
         while not self._events:
             if self._is_ended:
-                raise StopAsyncIteration if self._error is None or self._link.is_closed else self._error
+                raise StopAsyncIteration if self._error is None or self._runner.is_closed else self._error
             self._arrived.clear()
             await self._arrived.wait()
         delivery = self._events.popleft()
@@ -95,19 +95,19 @@ class Subscription(Generic[T]):
 
     def acknowledge(self, event: Event[T]) -> None:
         """Be done with an event and all before it, without asking for the next."""
-        self._link.acknowledge(self, event.position)
+        self._runner.acknowledge(self, event.position)
 
     def detach(self) -> None:
         """Deliver no more of it here. A durable one waits for the next client that attaches or subscribes."""
         if not self._is_ended:
             self.end(None)
-            self._link.detach(self)
+            self._runner.detach(self)
 
     async def unsubscribe(self) -> None:
         """End it. Events that have arrived can still be taken."""
         if not self._is_ended:
             self.end(None)
-            await self._link.unsubscribe(self)
+            await self._runner.unsubscribe(self)
 
     async def _in_force(self) -> Subscription[T]:
         await self._settled.wait()
@@ -115,7 +115,7 @@ class Subscription(Generic[T]):
             raise self._error
         return self
 
-    # What the client tells.
+    # What the runner tells
 
     def confirm(self, subscription_id: str) -> None:
         """It is in force."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from fieldfare.client.wire import AnswerFrame
+from fieldfare.client.wire import DecodedEdgeFrame
 from fieldfare.messages import ClientFrame, EdgeFrame
 
 
 class Connection(Protocol):
     """A connection to an edge. When it is gone, `receive` and `send` raise NotConnectedError."""
 
-    async def receive(self) -> Sequence[EdgeFrame | AnswerFrame]:
+    async def receive(self) -> Sequence[EdgeFrame | DecodedEdgeFrame]:
         """The next frames, of which there may be several at once."""
         ...
 
@@ -21,7 +21,7 @@ class Connection(Protocol):
         ...
 
     def abort(self) -> None:
-        """End at once: whoever receives or sends is told that it is gone."""
+        """End at once: calls of `receive` and `send` that wait raise NotConnectedError."""
         ...
 
     async def close(self) -> None:

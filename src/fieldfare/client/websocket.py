@@ -105,7 +105,7 @@ class WebSocketConnection:
     def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
 
-    async def receive(self) -> Sequence[wire.AnswerFrame]:
+    async def receive(self) -> Sequence[wire.DecodedEdgeFrame]:
         """The frames of the next message."""
         try:
             return wire.decode(await self._connection.recv(decode=False))

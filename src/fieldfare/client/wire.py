@@ -1,4 +1,4 @@
-"""Frames as they travel: lines of JSON, decoded once, with the events themselves left as they are until asked for."""
+"""The client's end of the wire protocol: lines of JSON. The attributes of events stay JSON until they are asked for."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from fieldfare.messages import (
 from fieldfare.messages.lines import LineCodec
 
 
-class Deliveries(msgspec.Struct, frozen=True, tag="deliver", tag_field="type"):
-    """A Deliver frame whose deliveries have been decoded with it."""
+class DecodedDeliver(msgspec.Struct, frozen=True, tag="deliver", tag_field="type"):
+    """A Deliver frame whose deliveries were decoded together with it, which is faster than one by one."""
 
     subscription: str
     events: list[Delivery]
 
 
-AnswerFrame: TypeAlias = Accepted | Subscribed | Deliveries | Notice | Unsubscribed | Done | Listed | Refused
+DecodedEdgeFrame: TypeAlias = Accepted | Subscribed | DecodedDeliver | Notice | Unsubscribed | Done | Listed | Refused
 
-LINES: LineCodec[AnswerFrame, ClientFrame] = LineCodec(AnswerFrame)  # the client's end of the protocol
+LINES: LineCodec[DecodedEdgeFrame, ClientFrame] = LineCodec(DecodedEdgeFrame)  # the client's end of the protocol
 decode, encode = LINES.decode, LINES.encode
 
 _requests = msgspec.json.Decoder(ClientFrame)
@@ -46,9 +46,9 @@ _encoder = msgspec.json.Encoder()
 _HEAD_BYTES = 4096  # of a Publish frame, without its events and their ids
 
 
-def decoded(frame: Deliver) -> Deliveries:
-    """A frame that came as an object, as if it had come as JSON."""
-    return Deliveries(frame.subscription, [_deliveries.decode(event) for event in frame.events])
+def decoded(frame: Deliver) -> DecodedDeliver:
+    """The same for a frame that came as an object, from an edge in the same process."""
+    return DecodedDeliver(frame.subscription, [_deliveries.decode(event) for event in frame.events])
 
 
 def raw(event: Any) -> msgspec.Raw:
@@ -65,7 +65,7 @@ def raw(event: Any) -> msgspec.Raw:
 
 
 def check(frame: ClientFrame) -> None:
-    """Raise what an edge would refuse without knowing to which request it belongs."""
+    """Raise RefusedError for a frame that an edge could not read: it could not say which request it refuses."""
     if isinstance(frame, Publish):
         _check_events(frame.events)
         frame = replace(frame, events=[])

@@ -127,3 +127,24 @@ def broker(
         typer.echo(bench.to_json(results))
     else:
         print_table(bench.render(results))
+
+
+@app.command()
+def simulation(
+    *,
+    repeats: Annotated[int, typer.Option(min=1, help="How often to measure; the median counts.")] = 3,
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: show that it works, measure nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+) -> None:
+    """Measure the simulator: memory of an idle node, messages per second of CPU. No peer runs the same nodes.
+
+    Example: `fieldfare bench simulation --json`
+    """
+    from fieldfare.bench import simulation as bench
+
+    with Console(stderr=True).status("Measuring") as status:
+        results = bench.run(bench.SimulationOptions(repeats, quick), status.update)
+    if as_json:
+        typer.echo(bench.to_json(results))
+    else:
+        print_table(bench.render(results))

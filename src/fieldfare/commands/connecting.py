@@ -49,7 +49,7 @@ class Service(NamedTuple):
 
     async def _run(self, work: Callable[[Client], Awaitable[T]]) -> T:
         from fieldfare.client.aio import connect
-        from fieldfare.client.link import ClientOptions
+        from fieldfare.client.options import ClientOptions
 
         options = ClientOptions(connect_timeout_seconds=_CONNECT_SECONDS)
         async with AsyncExitStack() as stack:

@@ -105,7 +105,7 @@ def _publish_rows(service: Service, topic: str, path: Path | None, left_out: Pat
     """Publish a file, or standard input; how many events were accepted, and how many are in quarantine."""
     from rich.progress import Progress
 
-    from fieldfare.client.bulk import Bulk
+    from fieldfare.client.bulk import BulkPublisher
     from fieldfare.files.documents import documents, documents_of_stream
     from fieldfare.files.event_source import EventSource
     from fieldfare.files.quarantine import Quarantine
@@ -120,7 +120,7 @@ def _publish_rows(service: Service, topic: str, path: Path | None, left_out: Pat
         bar = progress.add_task("Publishing", total=None if path is None else EventSource.open(path).length)
 
         async def work(client: Client) -> int:
-            bulk = Bulk(client, topic, quarantine, lambda last: progress.update(bar, completed=last.position))
+            bulk = BulkPublisher(client, topic, quarantine, lambda last: progress.update(bar, completed=last.position))
             if path is not None:
                 await bulk.publish_file(documents(path), batch)
             else:

@@ -1,7 +1,8 @@
 """Nodes under a virtual clock, on a network and disks that fail as told: a seed replays any run.
 
-`World` is the door: edges, clients and webhooks, to test an application against. `clock`, `network`, `disk` and `host`
-run any node; `faults` plans what goes wrong, `checkers` judge what came of it.
+Begin with `World`: edges, clients and webhooks, to test an application against. `clock`, `network`, `streams`, `disk`,
+`links`, `service` and `host` run any node; `faults` plans what goes wrong, and `checkers` find out whether the clients
+got what they were promised.
 """
 
 from fieldfare.simulation.network import LinkQuality

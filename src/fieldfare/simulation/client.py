@@ -15,7 +15,8 @@ import msgspec
 
 from fieldfare.client import wire
 from fieldfare.client.events import Event
-from fieldfare.client.outputs import Completed, Delivered, Failed, Noticed, Output, Reconnect, SessionOptions, Transmit
+from fieldfare.client.options import SessionOptions
+from fieldfare.client.outputs import Completed, Delivered, Failed, Noticed, Output, Reconnect, Transmit
 from fieldfare.client.session import ClientSession
 from fieldfare.messages import (
     Accepted,

@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 START = 1_800_000_000.0  # seconds since 1970; any moment will do, as long as it is always the same
-_CANCELLED_MIN = 64  # so many cancelled timers may stay in the heap even if they are most of it
+_CANCELLED_MIN = 64  # fewer cancelled timers may stay in the heap, even if they are most of it
 
 
 class Timer:
@@ -58,7 +58,7 @@ class Clock:
         return timer
 
     def after(self, seconds: float, action: Callable[[], object]) -> Timer:
-        """Do this so many seconds from now, unless the timer is cancelled."""
+        """Do this some seconds from now, unless the timer is cancelled."""
         return self.at(self.now + seconds, action)
 
     def run_until(self, at: float) -> None:
@@ -70,7 +70,7 @@ class Clock:
         self.now = max(self.now, at)
 
     def run_for(self, seconds: float) -> None:
-        """Let so many seconds pass."""
+        """Let time pass; what is due meanwhile happens."""
         self.run_until(self.now + seconds)
 
     def _timer_cancelled(self) -> None:

@@ -51,7 +51,7 @@ CLOCK_JUMP_SECONDS_MAX = 30.0  # how far a machine's clock may be off after it c
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that goes wrong with a machine, after so many seconds and for so many seconds."""
+    """Something that goes wrong with a machine: when it begins, and how long it lasts."""
 
     after_seconds: float
     kind: Kind

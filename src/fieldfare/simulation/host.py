@@ -53,8 +53,8 @@ class _Alarm(NamedTuple):
 class SimulatedHost:
     """A machine with one node on it, by name on a network. `make_node` makes the node anew at each start.
 
-    Effects that reach beyond this machine are performed by others, who are named with `perform_with`. `make_rng` is
-    called when this machine first needs chance: most of thousands never do.
+    Effects that reach beyond this machine, such as calls of webhooks, are performed by the functions that were given to
+    `perform_with`. `make_rng` is called when the machine first needs chance: most of thousands never do.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class SimulatedHost:
         self.lines: LineCodec[Any, Any] = EDGE_LINES  # the wire protocol of links
         self.datagram_lines: LineCodec[Any, Any] | None = None  # that of datagrams; None: they pass as objects
         self.clock_ahead_seconds = 0.0  # how far this machine's clock is off; a node's clock never jumps while it lives
-        self.checkpoint_records = 1000  # so many records make a checkpoint
+        self.checkpoint_records = 1000  # a checkpoint is made after this many records
         self.read_seconds = 0.001
         self._make_node = make_node
         self._make_rng = make_rng
@@ -146,7 +146,7 @@ class SimulatedHost:
     # A machine that takes time
 
     def serve_in(self, service_seconds: Callable[[Input], float]) -> None:
-        """From now on this machine is busy for so long with each input. What the log answers takes no time."""
+        """From now on each input keeps this machine busy for some time. What the log answers takes none."""
         if self._service is None:
             self._service = ServiceQueue(self.clock, service_seconds, self._handle_served)
         self._service.service_seconds = service_seconds
@@ -177,8 +177,7 @@ class SimulatedHost:
             for message in messages:
                 self._service.add(message)
             return
-        for message in messages:
-            kernel.tell(message)
+        kernel.tell_all(messages)
         if not self._is_in_round:
             self._round()
 

@@ -20,11 +20,11 @@ class LinkQuality:
     """What the way between two places is like: how long it takes, and what it loses or doubles."""
 
     latency_seconds: float = 0.01
-    jitter_seconds: float = 0.005  # added at random, up to so much
+    jitter_seconds: float = 0.005  # the most that is added to the latency, at random
     loss: float = 0.0  # the probability that a packet is lost; of a stream, it is sent again
     duplication: float = 0.0  # the probability that a datagram arrives twice
     retransmission_seconds: float = 0.2
-    patience_seconds: float = 5.0  # an end of a stream gives up when nothing passes for about so long
+    patience_seconds: float = 5.0  # about how long an end of a stream waits while nothing passes, before it gives up
 
 
 @dataclass(frozen=True, eq=False)

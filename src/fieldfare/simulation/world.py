@@ -55,7 +55,7 @@ class World:
         """Chance for one purpose: what is drawn for one changes nothing for the others."""
         return random.Random(f"{self.seed} {purpose}")  # noqa: S311 - for a simulation
 
-    # What there is
+    # Machines
 
     def node(self, name: str, make_node: Callable[[], Node]) -> SimulatedHost:
         """A machine that runs any node. It begins with `host.start()`, when all that it can do has been provided."""
@@ -92,10 +92,10 @@ class World:
         """An endpoint that is called with events."""
         self.webhooks.add(url, endpoint)
 
-    # What happens
+    # Time and faults
 
     def run_for(self, seconds: float) -> None:
-        """Let so many seconds pass."""
+        """Let time pass; what is due meanwhile happens."""
         self.clock.run_for(seconds)
 
     def crash(self, machine: Machine) -> None:

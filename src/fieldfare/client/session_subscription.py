@@ -1,4 +1,4 @@
-"""A subscription as its client sees it: where it begins, what was given, and what the application is done with.
+"""A subscription as the session sees it: where it begins, what the application was given, and what it is done with.
 
 A new connection begins again after what the application is done with, not after what it was given: so all that waits
 in the client lies within one window, however often the connection breaks.
@@ -15,20 +15,20 @@ from fieldfare.messages import Ack, Attach, Delivery, Position, Ref, Subscribe, 
 
 
 @dataclass(slots=True, eq=False)
-class Incoming:
-    """A subscription that is to be delivered here, on whatever connection there is."""
+class SessionSubscription:
+    """A subscription whose events are to be delivered to this client, over whatever connection there is."""
 
     key: Key
     request: Subscribe | Attach
     ack_events: int
-    id: str | None = None  # on this connection, once it is confirmed
+    id: str | None = None  # on this connection, once the edge has confirmed it
     is_confirmed: bool = False  # on some connection
     seen: Position = -1  # the last position that was given to the application, or where it begins
     taken: Position = -1  # the last one that the application is done with, or where it begins
     asked: Position = -1  # where to begin, in the request that was sent last
     events_taken: int = 0  # since the last acknowledgement
     times_busy: int = 0
-    ending: Key | None = None  # who wants it ended as soon as it is confirmed
+    ending: Key | None = None  # the request to end it, which waits until it is confirmed
 
     @property
     def is_durable(self) -> bool:
@@ -36,14 +36,14 @@ class Incoming:
         return isinstance(self.request, Attach) or self.request.name is not None
 
     def sent(self, ref: Ref) -> Subscribe | Attach:
-        """The request to send now: a durable one goes on where its edge knows, another where it is known here."""
+        """The request to send now. Where a durable one goes on is known to the edge; for others it is said here."""
         if not self.is_confirmed:
             return replace(self.request, ref=ref)
         self.asked = self.taken
         return replace(self.request, ref=ref, after=None if self.is_durable else self.asked)
 
     def confirm(self, answer: Subscribed) -> None:
-        """It is in force on this connection. An edge that lost what it knew begins anew, and counts anew."""
+        """It is in force on this connection. If the edge lost its state, positions begin anew."""
         is_anew = answer.is_new and (self.is_durable or answer.position < self.asked)
         if is_anew or not self.is_confirmed:
             self.seen = self.taken = answer.position
@@ -52,7 +52,7 @@ class Incoming:
         self.times_busy = 0
 
     def fresh(self, events: list[Delivery]) -> list[Delivery]:
-        """Those that were not given before."""
+        """The events that the application was not given before."""
         seen = self.seen
         fresh = []
         for event in events:
@@ -63,7 +63,7 @@ class Incoming:
         return fresh
 
     def take(self, position: Position) -> bool:
-        """Note that the application is done with all up to a position; whether that is news."""
+        """Note that the application is done with all up to a position; returns whether that changes anything."""
         if not self.taken < position <= self.seen:
             return False
         self.taken = position
@@ -71,7 +71,7 @@ class Incoming:
         return True
 
     def acknowledgement(self) -> Ack | None:
-        """What to send about what was taken; None while there is no connection."""
+        """The frame that acknowledges what was taken; None while it is not confirmed on a connection."""
         if self.id is None:
             return None
         self.events_taken = 0

@@ -1,4 +1,4 @@
-"""Runs a session on asyncio: opens connections one after another, and carries what the session says to each.
+"""Runs a session on asyncio: opens connections one after another, and carries frames between each and the session.
 
 One task opens connections and reads, one writes. An event costs no task and no future, only its place in a queue.
 """
@@ -12,20 +12,10 @@ import math
 import random
 import secrets
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from fieldfare.client.outputs import (
-    Completed,
-    Delivered,
-    Failed,
-    Key,
-    Noticed,
-    Output,
-    Reconnect,
-    SessionOptions,
-    Transmit,
-)
+from fieldfare.client.options import ClientOptions
+from fieldfare.client.outputs import Completed, Delivered, Failed, Key, Noticed, Output, Reconnect, Transmit
 from fieldfare.client.session import ClientSession
 from fieldfare.client.subscription import Subscription
 from fieldfare.client.transport import Connection, Transport
@@ -37,20 +27,8 @@ Command: TypeAlias = Callable[[Key, float], list[Output]]
 _log = logging.getLogger("fieldfare.client")
 
 
-@dataclass(frozen=True, slots=True)
-class ClientOptions:
-    """How a client connects, and how long it tries."""
-
-    connect_timeout_seconds: float = 10.0  # for the first connection; later ones are tried until it is closed
-    reconnect_delay_seconds: float = 0.1  # doubled with each failure, and varied, so that not all come back at once
-    reconnect_delay_seconds_max: float = 5.0
-    close_timeout_seconds: float = 5.0  # for the publications that wait for an answer
-    publisher: str = "client"  # the beginning of the name under which it publishes; the rest makes it the only one
-    session: SessionOptions = field(default_factory=SessionOptions)
-
-
-class Link:
-    """A session, and the connection that it has at the moment."""
+class SessionRunner:
+    """Runs a session over one connection after another, until it is closed."""
 
     def __init__(self, transport: Transport, options: ClientOptions) -> None:
         self.session = ClientSession(f"{options.publisher}-{secrets.token_hex(8)}", options.session)
@@ -61,14 +39,14 @@ class Link:
         self._outgoing: list[ClientFrame] = []  # bounded by the publications and windows that the session allows
         self._is_outgoing = asyncio.Event()
         self._answered = asyncio.Event()  # a publication has its answer
-        self._opened = asyncio.Event()  # there was a connection, or there will be none
+        self._opened = asyncio.Event()  # the first connection was opened, or the runner has ended
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
         self._task: asyncio.Task[None] | None = None
-        self._trouble = "the client is not connected: enter it with `async with`"
-        self._over: FieldfareError | None = None  # why nothing will be answered any more
+        self._failure = "the client is not connected: enter it with `async with`"
+        self._ended_by: FieldfareError | None = None  # the error that all which is open ends with; None while it runs
 
-    # Its life.
+    # Opening and closing
 
     async def open(self) -> None:
         """Open the first connection."""
@@ -76,21 +54,21 @@ class Link:
             raise NotConnectedError("a client is entered once: make another with fieldfare.connect")
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.create_task(self._run())
-        self._task.add_done_callback(self._ran)
+        self._task.add_done_callback(self._run_ended)
         try:
             async with asyncio.timeout(self._options.connect_timeout_seconds):
                 await self._opened.wait()
         except (TimeoutError, asyncio.CancelledError) as error:
-            await self._stop(NotConnectedError(self._trouble))
+            await self._stop(NotConnectedError(self._failure))
             if isinstance(error, TimeoutError):
-                raise NotConnectedError(self._trouble) from None
+                raise NotConnectedError(self._failure) from None
             raise
-        if self._over is not None:
-            raise self._over
+        if self._ended_by is not None:
+            raise self._ended_by
 
     async def close(self, *, is_patient: bool) -> None:
-        """Wait for the last answers, if there is patience; say the last words, and close."""
-        if is_patient and self._over is None:
+        """Acknowledge what was taken, and close; if patient, wait first until all publications have their answers."""
+        if is_patient and self._ended_by is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._options.close_timeout_seconds):
                     await self._until(lambda: not self.session.unanswered)
@@ -104,22 +82,22 @@ class Link:
             await asyncio.wait([self._task])
 
     def _end(self, error: FieldfareError) -> None:
-        """Nothing will be answered any more."""
-        if self._over is None:
-            self._over = error
+        """Fail all that is open: nothing will be answered any more."""
+        if self._ended_by is None:
+            self._ended_by = error
             self._do(self.session.close(error))
             self._answered.set()
             self._opened.set()
         if self._timer is not None:
             self._timer.cancel()
 
-    def _ran(self, task: asyncio.Task[None]) -> None:
+    def _run_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._end(
                 error if isinstance(error, FieldfareError) else NotConnectedError(f"the client failed: {error!r}")
             )
 
-    # What the application asks.
+    # What the application asks
 
     def ask(self, command: Command) -> asyncio.Future[Any]:
         """Give the session a command; the future is done when it is answered."""
@@ -128,7 +106,7 @@ class Link:
         self._do(command(future, self._now))
         return future
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait until one more publication may be on its way."""
         await self._until(lambda: self.session.has_room)
         self._check()
@@ -140,7 +118,7 @@ class Link:
 
     def acknowledge(self, subscription: Subscription[Any], position: Position) -> None:
         """The application is done with all events up to a position."""
-        if self._over is None:
+        if self._ended_by is None:
             outputs = self.session.ack(subscription, position, self._loop.time())
             if outputs or self.session.ack_at < self._timer_at:
                 self._do(outputs)
@@ -154,15 +132,15 @@ class Link:
         await self.ask(lambda key, now: self.session.unsubscribe(key, subscription, now))
 
     def _check(self) -> None:
-        if self._over is not None or self._task is None:
-            raise self._over or NotConnectedError(self._trouble)
+        if self._ended_by is not None or self._task is None:
+            raise self._ended_by or NotConnectedError(self._failure)
 
     async def _until(self, is_so: Callable[[], bool]) -> None:
-        while not is_so() and self._over is None:
+        while not is_so() and self._ended_by is None:
             self._answered.clear()
             await self._answered.wait()
 
-    # Connections.
+    # Connections
 
     async def _run(self) -> None:
         delay_seconds, delay_seconds_max = (
@@ -173,14 +151,14 @@ class Link:
             try:
                 connection = await self._transport.connect()
             except NotConnectedError as error:
-                self._trouble = str(error)
+                self._failure = str(error)
             else:
                 opened_at = self._now
                 self._opened.set()
                 await self._serve(connection)
                 if self._now - opened_at > delay_seconds_max:
                     delay_seconds = self._options.reconnect_delay_seconds
-            _log.info("%s; connecting again", self._trouble)
+            _log.info("%s; connecting again", self._failure)
             await asyncio.sleep(delay_seconds * random.uniform(0.5, 1.0))  # noqa: S311 - it is no secret
             delay_seconds = min(2 * delay_seconds, delay_seconds_max)
 
@@ -196,14 +174,14 @@ class Link:
                 now = self._now
                 self._do(output for frame in frames for output in self.session.received(frame, now))
         except NotConnectedError as error:
-            self._trouble = str(error)
+            self._failure = str(error)
         finally:
             self._connection = None
             self.session.disconnected(self._now)
             writer.cancel()
             await asyncio.wait([writer])
             with contextlib.suppress(NotConnectedError):
-                await connection.send(self._outgoing)  # the last words, if this is the end
+                await connection.send(self._outgoing)  # when the client is closed, these are its last acknowledgements
             await connection.close()
 
     async def _write(self, connection: Connection) -> None:
@@ -215,9 +193,9 @@ class Link:
             try:
                 await connection.send(frames)
             except NotConnectedError:
-                return  # who reads is told so too
+                return  # the task that reads gets the same error, and opens another connection
 
-    # What the session says.
+    # What the session says
 
     @property
     def _now(self) -> float:
@@ -238,7 +216,7 @@ class Link:
                 case Failed():
                     self._fail(output)
                 case Reconnect():
-                    self._trouble = output.reason
+                    self._failure = output.reason
                     if self._connection is not None:
                         self._connection.abort()
         self._set_timer()
@@ -265,7 +243,7 @@ class Link:
 
     def _set_timer(self) -> None:
         at = self.session.next_timer
-        if at is not None and at < self._timer_at:  # one that comes too early does no harm
+        if at is not None and at < self._timer_at:  # a timer that comes too early does no harm
             if self._timer is not None:
                 self._timer.cancel()
             self._timer_at = at

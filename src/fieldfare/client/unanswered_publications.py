@@ -1,7 +1,7 @@
 """The publications of one topic that have no answer yet, and their numbers.
 
-A publication keeps its number until an edge says that it has nothing from that number on: only then can a new number
-not make one event two. So a publication that failed leaves no gap for long, and one that was sent twice is taken once.
+A publication keeps its number until the edge says that it stored nothing from that number on: only then can sending it
+under another number not store it twice.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from fieldfare.messages import Publish, Ref
 
 
 @dataclass(slots=True, eq=False)
-class Publication:
-    """A publication, as it is to be sent but for its ref and its number."""
+class UnansweredPublication:
+    """A publication as it is to be sent, but for its ref and its number, which may change."""
 
     key: Key
-    outbox: Outbox
+    queue: UnansweredPublications  # those of its topic
     frame: Publish
     first: int  # the number of its first event
     nbytes: int
     times_sent: int = 0
-    ref: Ref | None = None  # while it is in flight
+    ref: Ref | None = None  # while its answer is awaited
 
     @property
     def end(self) -> int:
@@ -40,54 +40,54 @@ class Publication:
         return replace(self.frame, ref=ref, sequence=self.first)
 
     def hold(self) -> None:
-        """It was not taken, and is to be sent again."""
+        """The edge did not take it: it is sent again later, and new ones of its topic wait behind it."""
         self.ref = None
-        self.outbox.is_held = True
+        self.queue.is_held = True
 
 
 @dataclass(slots=True, eq=False)
-class Outbox:
+class UnansweredPublications:
     """A topic's unanswered publications, the oldest first."""
 
     publisher: str
     is_held: bool = False  # some are to be sent again, and new ones wait behind them
     times_busy: int = 0
     _next: int = 0
-    _unanswered: dict[Publication, None] = field(default_factory=dict)
+    _unanswered: dict[UnansweredPublication, None] = field(default_factory=dict)
 
-    def __iter__(self) -> Iterator[Publication]:
+    def __iter__(self) -> Iterator[UnansweredPublication]:
         return iter(self._unanswered)
 
-    def add(self, key: Key, frame: Publish) -> Publication:
+    def add(self, key: Key, frame: Publish) -> UnansweredPublication:
         """Take a publication, and number its events."""
         nbytes = sum(memoryview(event).nbytes for event in frame.events)
-        publication = Publication(key, self, replace(frame, publisher=self.publisher), self._next, nbytes)
+        publication = UnansweredPublication(key, self, replace(frame, publisher=self.publisher), self._next, nbytes)
         self._unanswered[publication] = None
         self._next = publication.end
         return publication
 
-    def is_first(self, publication: Publication) -> bool:
+    def is_first(self, publication: UnansweredPublication) -> bool:
         """Whether nothing before it waits for an answer."""
         return next(iter(self._unanswered)) is publication
 
     @property
-    def is_stalled(self) -> bool:
-        """Whether what is to be sent again waits for nothing that is in flight before it."""
+    def can_go_on(self) -> bool:
+        """Whether some are to be sent again, and no answer is awaited to the oldest, which they would wait for."""
         return self.is_held and all(publication.ref is None for publication in islice(self._unanswered, 1))
 
-    def unsent(self) -> list[Publication]:
-        """Those that are not on their way."""
+    def unsent(self) -> list[UnansweredPublication]:
+        """Those whose answer is not awaited, because they have not been sent or are to be sent again."""
         return [publication for publication in self._unanswered if publication.ref is None]
 
     def recall(self) -> list[Ref]:
-        """All are to be sent again; no answer to these refs is expected any more."""
+        """All are to be sent again; no answer to the refs that are returned is expected any more."""
         refs = [publication.ref for publication in self._unanswered if publication.ref is not None]
         for publication in self._unanswered:
             publication.ref = None
         return refs
 
-    def settle(self, publication: Publication, *, is_accepted: bool) -> None:
-        """A publication has its answer. If an edge will not have it, and was asked once, its numbers are for others."""
+    def settle(self, publication: UnansweredPublication, *, is_accepted: bool) -> None:
+        """Remove a publication that was answered. The next may have its numbers if it was refused when first sent."""
         del self._unanswered[publication]
         if is_accepted:
             self.times_busy = 0
@@ -95,7 +95,7 @@ class Outbox:
             self._next = publication.first
 
     def renumber(self, expected: int) -> None:
-        """Number all of them anew, from what an edge expects."""
+        """Number all of them anew, beginning with the number that the edge expects."""
         self._next = expected
         for publication in self._unanswered:
             publication.first = self._next
