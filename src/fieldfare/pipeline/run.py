@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import LongType, StringType
 
-from fieldfare.durable import NewFile
+from fieldfare.durable import NewFile, flush_folder, make_folder
 from fieldfare.errors import FieldfareError, PipelineError
 from fieldfare.forwarding import Policy
 from fieldfare.partitioning.layout import Layout
@@ -99,7 +99,7 @@ class Pipeline:
     def run(self, events: DataFrame | FolderSource) -> Summary:
         """Match a stream of events, or the files of a folder, until stopped."""
         state = self._options.checkpoint / "fieldfare"
-        state.mkdir(parents=True, exist_ok=True)
+        make_folder(state)
         with _sole_owner(state / "lock"), open_store(self._options.store, create=False) as store:
             output = OutputFolder(self._options.output, _identity(state), explode=self._options.write.explode)
             output.prepare()
@@ -312,7 +312,10 @@ def _id_type(state: Path, store: SubscriptionStore) -> LongType | StringType:
 
 
 def _remembered(path: Path, make: Callable[[], str]) -> str:
-    if not path.exists():
+    """What an earlier run decided, or what `make` says now. It is durable when this returns."""
+    if path.exists():
+        flush_folder(path.parent)  # the run that wrote it may have been killed before it did this
+    else:
         with NewFile(path) as file:
             file.write(make().encode())
     return path.read_text(encoding="utf-8")
