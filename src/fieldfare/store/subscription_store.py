@@ -1,7 +1,7 @@
 """The durable store of subscriptions: who subscribed to what, from which version to which.
 
-It is a temporal table. A row is a subscription with the version at which it began, its number, and the one at which it ended.
-So the state at any version, and the changes between two, are one query each, and no history is overwritten.
+It is a temporal table. A row is a subscription with the version at which it began, its number, and the one at which it
+ended. So the state at any version, and the changes between two, are one query each, and no history is overwritten.
 """
 
 from __future__ import annotations
