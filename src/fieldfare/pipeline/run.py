@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import LongType, StringType
 
 from fieldfare.durable import NewFile, flush_folder, make_folder
-from fieldfare.errors import FieldfareError, PipelineError
+from fieldfare.errors import FieldfareError, HistoryError, PipelineError
 from fieldfare.forwarding import Policy
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.plan import LayoutKind, LayoutPlan
@@ -115,7 +115,8 @@ class Pipeline:
     def _batches(self, store: SubscriptionStore, output: OutputFolder, state: Path) -> Iterator[_Batches]:
         options = self._options
         started = time.monotonic()
-        catalog = Catalog(store, state / "snapshots", Order(options.scope, self._plan()))
+        order = Order(options.scope, self._plan())
+        catalog = Catalog(store, state / "snapshots", order, reader=_identity(state))
         catalog.open()
         manifest = catalog.base.manifest
         self._watcher.notice(
@@ -167,7 +168,9 @@ class Pipeline:
         if remedy is Remedy.NONE or (remedy is Remedy.RETRY and self._failures >= _RETRIES_MAX):
             raise failure if isinstance(failure, FieldfareError) else PipelineError(reason_of(failure)) from failure
         if remedy is Remedy.REBUILD:
-            self._watcher.notice("a snapshot is damaged: making it anew from the store")
+            forgotten = isinstance(failure, HistoryError)
+            reason = "the store's history since the snapshot was forgotten" if forgotten else "a snapshot is damaged"
+            self._watcher.notice(f"{reason}: making it anew from the store")
             catalog.discard()
         self._failures += 1
         seconds = min(2.0 ** (self._failures - 1), _WAIT_SECONDS_MAX)
