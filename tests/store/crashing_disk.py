@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
 import pytest
 
@@ -30,7 +30,8 @@ class CrashingDisk:
         self._watch(monkeypatch)
 
     def _watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        write_all, flush_data, flush_folder = durable.write_all, durable.flush_data, durable.flush_folder
+        write_all, flush_folder = durable.write_all, durable.flush_folder
+        flush_data, flush_file = durable.flush_data, durable.flush_file
         rename, unlink = Path.rename, Path.unlink
 
         def written(descriptor: int, data: bytes) -> None:
@@ -42,11 +43,20 @@ class CrashingDisk:
         def data_flushed(descriptor: int) -> None:
             self.crash()
             flush_data(descriptor)
+            remember(descriptor)
+            self.crash()
+
+        def file_flushed(file: BinaryIO | int) -> None:
+            self.crash()
+            flush_file(file)
+            remember(file if isinstance(file, int) else file.fileno())
+            self.crash()
+
+        def remember(descriptor: int) -> None:
             path = self._path_of(descriptor)
             self._data[path.name] = path.read_bytes()
             if path.name in self._flushed:
                 self._flushed[path.name] = self._data[path.name]
-            self.crash()
 
         def folder_flushed(folder: Path) -> None:
             self.crash()
@@ -70,6 +80,7 @@ class CrashingDisk:
 
         monkeypatch.setattr(durable, "write_all", written)
         monkeypatch.setattr(durable, "flush_data", data_flushed)
+        monkeypatch.setattr(durable, "flush_file", file_flushed)
         monkeypatch.setattr(durable, "flush_folder", folder_flushed)
         monkeypatch.setattr(Path, "rename", renamed)
         monkeypatch.setattr(Path, "unlink", unlinked)

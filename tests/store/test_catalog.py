@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from fieldfare import Index
-from fieldfare.errors import SnapshotError
+from fieldfare.errors import HistoryError, SnapshotError
 from fieldfare.matching.arrow import batch_of_table
 from fieldfare.partitioning.plan import LayoutKind, LayoutPlan, Reshape
 from fieldfare.store import catalog as catalog_module
@@ -47,8 +49,10 @@ def add(store: SubscriptionStore, ids: range, rng: random.Random) -> dict[int, s
     return added
 
 
-def opened(store: SubscriptionStore, folder: Path, plan: LayoutPlan, scope: Scope = ALL) -> Catalog:
-    catalog = Catalog(store, folder, Order(scope, plan))
+def opened(
+    store: SubscriptionStore, folder: Path, plan: LayoutPlan, scope: Scope = ALL, reader: str | None = None
+) -> Catalog:
+    catalog = Catalog(store, folder, Order(scope, plan), reader)
     catalog.open()
     return catalog
 
@@ -192,6 +196,60 @@ def test_damage_of_a_delta_is_found_too(store: SubscriptionStore, tmp_path: Path
         found(version)
     catalog.discard()
     assert found(catalog.version(NOW_SECONDS)) == expected(active)
+
+
+def rows(store: SubscriptionStore) -> int:
+    with sqlite3.connect(store.address) as database:
+        ((count,),) = database.execute("SELECT count(*) FROM fieldfare_subscriptions")
+    database.close()
+    return int(count)
+
+
+def churn(store: SubscriptionStore, active: dict[int, str], times: int) -> None:
+    """Changes that undo each other, so that no delta becomes large: `times` ended subscriptions more."""
+    for _ in range(times):
+        store.add({1: active[1]}, now_seconds=NOW_SECONDS, replace=True)
+
+
+def test_the_store_forgets_what_no_catalog_needs_a_little_at_a_time(
+    store: SubscriptionStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog_module, "HISTORY_SIZE_MIN", 30)
+    monkeypatch.setattr(catalog_module, "FORGET_ROWS_MAX", 10)
+    active = add(store, range(20), random.Random(1))
+    quick = opened(store, tmp_path / "quick", LayoutPlan(), reader="quick")
+    slow = opened(store, tmp_path / "slow", LayoutPlan(), reader="slow")
+    quick.version(NOW_SECONDS)
+    slow.version(NOW_SECONDS)
+    churn(store, active, 35)
+    assert found(quick.version(NOW_SECONDS)) == expected(active)  # and begins a new base, though the delta is small
+    wait_for_build(quick)
+    quick.version(NOW_SECONDS)
+    assert rows(store) == 20 + 35  # the slow one needs them still
+    assert found(slow.version(NOW_SECONDS)) == expected(active)
+    wait_for_build(slow)
+    counts = [rows(store)]
+    assert counts == [55 - 10]
+    for _ in range(5):
+        assert found(slow.version(NOW_SECONDS)) == expected(active)
+        counts.append(rows(store))
+    assert counts[-1] == 20
+    assert all(before - after <= 10 for before, after in pairwise(counts))
+    assert found(quick.version(NOW_SECONDS)) == expected(active)
+
+
+def test_a_catalog_that_was_away_for_too_long_starts_anew(store: SubscriptionStore, tmp_path: Path) -> None:
+    active = add(store, range(20), random.Random(1))
+    away = opened(store, tmp_path / "away", LayoutPlan(), reader="away")
+    away.version(NOW_SECONDS)
+    churn(store, active, 5)
+    later = NOW_SECONDS + 8 * 86_400
+    opened(store, tmp_path / "here", LayoutPlan(), reader="here").version(later)
+    assert rows(store) == 20
+    with pytest.raises(HistoryError, match="forgotten"):
+        away.version(later)
+    away.discard()  # as the pipeline does, then
+    assert found(away.version(later)) == expected(active)
 
 
 def wait_for_build(catalog: Catalog) -> None:

@@ -32,6 +32,7 @@ class History(RuleBasedStateMachine):
         self.now_seconds = 0.0
         self.active: dict[int, Held] = {}
         self.states: dict[int, dict[int, Held]] = {0: {}}
+        self.held: dict[str, int] = {}
         self.literal = 0
 
     def teardown(self) -> None:
@@ -85,6 +86,18 @@ class History(RuleBasedStateMachine):
         version = data.draw(st.sampled_from(sorted(self.states)))
         self.store.forget(version)
         self.states = {known: state for known, state in self.states.items() if known >= version}
+
+    @rule(reader=st.sampled_from(["one", "two"]), data=st.data())
+    def hold(self, reader: str, data: st.DataObject) -> None:
+        self.held[reader] = data.draw(st.sampled_from(sorted(self.states)))
+        self.store.hold(reader, self.held[reader], now_seconds=self.now_seconds)
+
+    @rule(rows_max=st.integers(1, 3))
+    def forget_unheld(self, rows_max: int) -> None:
+        assert self.store.forget_unheld(now_seconds=self.now_seconds, rows_max=rows_max) <= rows_max
+        if self.held:
+            oldest = min(self.held.values())
+            self.states = {known: state for known, state in self.states.items() if known >= oldest}
 
     @rule()
     def reopen(self) -> None:

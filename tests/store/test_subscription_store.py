@@ -191,6 +191,36 @@ def test_versions_that_are_not_known(store: SubscriptionStore) -> None:
             ask(2)
 
 
+def test_history_is_kept_for_the_slowest_reader(store: SubscriptionStore) -> None:
+    for number in range(4):
+        store.add({"a": f"x = {number}"}, now_seconds=NOW, replace=True)  # versions 1 to 4
+    assert store.forget_unheld(now_seconds=NOW, rows_max=9) == 0  # nobody says what may go
+    store.hold("slow", 2, now_seconds=NOW)
+    store.hold("quick", 1, now_seconds=NOW)
+    store.hold("quick", 4, now_seconds=NOW)
+    assert store.forget_unheld(now_seconds=NOW, rows_max=9) == 1
+    assert by_id(store.active(2)) == {"a": "x = 1"}
+    with pytest.raises(HistoryError, match="forgotten"):
+        store.hold("new", 1, now_seconds=NOW)
+    with pytest.raises(HistoryError, match="has not been"):
+        store.hold("new", 5, now_seconds=NOW)
+    assert store.version() == 4
+
+
+def test_a_reader_that_is_away_for_a_week_holds_nothing(store: SubscriptionStore) -> None:
+    week = 7 * 86_400
+    for number in range(6):
+        store.add({"a": f"x = {number}"}, now_seconds=NOW, replace=True)
+    store.hold("away", 1, now_seconds=NOW)
+    store.hold("here", 6, now_seconds=NOW + week)
+    assert store.forget_unheld(now_seconds=NOW + week, rows_max=2) == 0
+    removed = [store.forget_unheld(now_seconds=NOW + week + 1, rows_max=2) for _ in range(4)]
+    assert removed == [2, 2, 1, 0]
+    with pytest.raises(HistoryError, match="version 1 was forgotten"):
+        store.changes(1)
+    assert by_id(store.active(6)) == {"a": "x = 5"}
+
+
 def test_threads_share_a_store(store: SubscriptionStore) -> None:
     versions: list[int] = []
 

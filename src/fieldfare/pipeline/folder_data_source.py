@@ -7,6 +7,7 @@ the index nor the SQL parser, which would take each of them a second.
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,8 @@ from fieldfare.pipeline.event_files import UNREADABLE, count_rows, why_unreadabl
 from fieldfare.pipeline.ledger import EventFile, FileList, Ledger
 
 _NOT_EVENTS = (".tmp", ".crc", ".inprogress")
+_COMPACTED_FILES_MIN = 1_000  # a shorter ledger is not worth the work
+_COMPACTION_SECONDS = 600.0  # from one look at the folder to the next
 
 
 class FolderDataSource(DataSource):
@@ -52,6 +55,7 @@ class _SliceReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         self._open_ledger: Ledger | None = None
         self._pending: deque[FoundFile] = deque()
         self._is_complete = False  # no file is looked for any more
+        self._compaction_at = 0.0  # seconds since 1970: not before
 
     @property
     def _ledger(self) -> Ledger:
@@ -68,12 +72,20 @@ class _SliceReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[Any, ...]], dict[str, int]]:
         first = start["events"]
+        self._ledger.require(first, first)
         self._list(first + self._events_max)
         end = max(first, min(first + self._events_max, self._ledger.events))
         return _rows(self._ledger, first, end), {"events": end}
 
     def readBetweenOffsets(self, start: dict[str, int], end: dict[str, int]) -> Iterator[tuple[Any, ...]]:  # noqa: N802
         return _rows(FileList.read(self._ledger_path), start["events"], end["events"])
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Spark has committed the batches up to `end`, and will not ask for their events again."""
+        now = time.time()
+        if now >= self._compaction_at and len(self._ledger) >= _COMPACTED_FILES_MIN:
+            self._compaction_at = now + _COMPACTION_SECONDS
+            self._ledger.compact(end["events"], _names(self._folder), int(now))
 
     def _list(self, wanted: int) -> None:
         """Enter new files into the ledger, no more than the batch needs: to count its rows, each has to be opened."""
@@ -116,8 +128,7 @@ def found_files(folder: Path, known: Ledger | Sequence[str] = ()) -> list[FoundF
         for entry in entries:
             if entry.name in known or entry.name.startswith(("_", ".")) or entry.name.endswith(_NOT_EVENTS):
                 continue
-            # A name that is not UTF-8 can stand in no ledger: its printable form names no file, and so is a fault.
-            name = os.fsencode(entry.name).decode("utf-8", "backslashreplace")
+            name = _printable(entry.name)
             if name not in known and entry.is_file():
                 try:
                     status = entry.stat()
@@ -125,3 +136,14 @@ def found_files(folder: Path, known: Ledger | Sequence[str] = ()) -> list[FoundF
                     continue  # gone before it was found
                 found.append(FoundFile(status.st_mtime_ns, name, status.st_size))
     return sorted(found)
+
+
+def _names(folder: Path) -> set[str]:
+    """The names of a folder, as a ledger has them."""
+    with os.scandir(folder) as entries:
+        return {_printable(entry.name) for entry in entries}
+
+
+def _printable(name: str) -> str:
+    """A name that is not UTF-8 can stand in no ledger: its printable form names no file, and so is a fault."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -22,8 +22,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import LongType, StringType
 
-from fieldfare.durable import NewFile
-from fieldfare.errors import FieldfareError, PipelineError
+from fieldfare.durable import NewFile, flush_folder, make_folder
+from fieldfare.errors import FieldfareError, HistoryError, PipelineError
 from fieldfare.forwarding import Policy
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.plan import LayoutKind, LayoutPlan
@@ -99,7 +99,7 @@ class Pipeline:
     def run(self, events: DataFrame | FolderSource) -> Summary:
         """Match a stream of events, or the files of a folder, until stopped."""
         state = self._options.checkpoint / "fieldfare"
-        state.mkdir(parents=True, exist_ok=True)
+        make_folder(state)
         with _sole_owner(state / "lock"), open_store(self._options.store, create=False) as store:
             output = OutputFolder(self._options.output, _identity(state), explode=self._options.write.explode)
             output.prepare()
@@ -115,7 +115,8 @@ class Pipeline:
     def _batches(self, store: SubscriptionStore, output: OutputFolder, state: Path) -> Iterator[_Batches]:
         options = self._options
         started = time.monotonic()
-        catalog = Catalog(store, state / "snapshots", Order(options.scope, self._plan()))
+        order = Order(options.scope, self._plan())
+        catalog = Catalog(store, state / "snapshots", order, reader=_identity(state))
         catalog.open()
         manifest = catalog.base.manifest
         self._watcher.notice(
@@ -167,7 +168,9 @@ class Pipeline:
         if remedy is Remedy.NONE or (remedy is Remedy.RETRY and self._failures >= _RETRIES_MAX):
             raise failure if isinstance(failure, FieldfareError) else PipelineError(reason_of(failure)) from failure
         if remedy is Remedy.REBUILD:
-            self._watcher.notice("a snapshot is damaged: making it anew from the store")
+            forgotten = isinstance(failure, HistoryError)
+            reason = "the store's history since the snapshot was forgotten" if forgotten else "a snapshot is damaged"
+            self._watcher.notice(f"{reason}: making it anew from the store")
             catalog.discard()
         self._failures += 1
         seconds = min(2.0 ** (self._failures - 1), _WAIT_SECONDS_MAX)
@@ -312,7 +315,10 @@ def _id_type(state: Path, store: SubscriptionStore) -> LongType | StringType:
 
 
 def _remembered(path: Path, make: Callable[[], str]) -> str:
-    if not path.exists():
+    """What an earlier run decided, or what `make` says now. It is durable when this returns."""
+    if path.exists():
+        flush_folder(path.parent)  # the run that wrote it may have been killed before it did this
+    else:
         with NewFile(path) as file:
             file.write(make().encode())
     return path.read_text(encoding="utf-8")

@@ -1,7 +1,8 @@
 """The catalog of compiled versions: which base and which delta together hold the subscriptions that are active now.
 
 A change of subscriptions makes a small delta at once. When the delta has grown, or the layout is to change, a new
-base is made by a process in the background, while batches go on with the old one.
+base is made by a process in the background, while batches go on with the old one. What the store has to remember is
+how it came from the base to now: the catalog holds that, and removes, some at a time, what nobody holds any more.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from fieldfare.store.subscription_store import SubscriptionStore, open_store
 
 DELTA_SHARE_MAX = 0.05  # of the base's subscriptions
 DELTA_SIZE_MIN = 20_000  # a smaller delta is not worth a new base, whatever its share
+HISTORY_SIZE_MIN = 200_000  # changes since the base that are worth a new one, though most have undone each other
+RENEWAL_SECONDS = 3_600.0  # from one renewal of the hold on the store's history to the next
+FORGET_ROWS_MAX = 10_000  # at once: others who change the store wait meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +39,17 @@ class _Build:
 
 
 class Catalog:
-    """The versions of one store's subscriptions in one folder of shared storage. Used by one process at a time."""
+    """The versions of one store's subscriptions in one folder of shared storage. Used by one process at a time.
 
-    def __init__(self, store: SubscriptionStore, snapshots: Path, order: Order) -> None:
+    `reader` is the name by which the store keeps history for it; without one it holds and removes none.
+    """
+
+    def __init__(self, store: SubscriptionStore, snapshots: Path, order: Order, reader: str | None = None) -> None:
         self._store = store
+        self._reader = reader
+        self._held: int | None = None  # the version from which on the store keeps its history for us
+        self._renewal_at = 0.0  # seconds since 1970
+        self._is_forgetting = False  # there may be history left that nobody holds
         self._snapshots = snapshots
         self._order = order
         self._base: Base | None = None
@@ -83,13 +94,16 @@ class Catalog:
         self._base = self._base or self._new_base()
         self._store.expire(now_seconds)
         self._refresh_delta()
+        self._tidy_history(now_seconds)
         base, delta = self.base, self._delta
         folders = {base.folder} | ({delta.folder} if delta else set())
         self._used = [*self._used[-1:], folders]
         self._clean(keep=set().union(*self._used))
-        if delta and delta.size > max(DELTA_SIZE_MIN, DELTA_SHARE_MAX * base.manifest.subscriptions):
-            self.rebuild()
         number = delta.version if delta else base.version
+        count = base.manifest.subscriptions
+        is_large = delta is not None and delta.size > max(DELTA_SIZE_MIN, DELTA_SHARE_MAX * count)
+        if is_large or number - base.version > max(HISTORY_SIZE_MIN, count):
+            self.rebuild()
         return Version(str(base.folder), str(delta.folder) if delta else None, number)
 
     def rebuild(self, reshape: Reshape | None = None, plan: LayoutPlan | None = None) -> bool:
@@ -135,6 +149,18 @@ class Catalog:
             return
         changes = self._store.changes(self.base.version, tenant=self._order.scope.tenant, topic=self._order.scope.topic)
         self._delta = write_delta(self.base, changes)
+
+    def _tidy_history(self, now_seconds: float) -> None:
+        """Hold the history from the base on, and remove some of what neither we nor other readers need."""
+        if self._reader is None:
+            return
+        if self._held != self.base.version or now_seconds >= self._renewal_at:
+            self._store.hold(self._reader, self.base.version, now_seconds=now_seconds)
+            self._held, self._renewal_at = self.base.version, now_seconds + RENEWAL_SECONDS
+            self._is_forgetting = True
+        if self._is_forgetting:
+            removed = self._store.forget_unheld(now_seconds=now_seconds, rows_max=FORGET_ROWS_MAX)
+            self._is_forgetting = removed == FORGET_ROWS_MAX
 
     def _clean(self, keep: set[Path]) -> None:
         """Remove folders that no batch uses. While a base is being made, unknown folders stay: one may be that base."""

@@ -36,3 +36,15 @@ REMOVE = """
 DUE = "SELECT 1 FROM fieldfare_subscriptions WHERE ended IS NULL AND expires_at <= ? LIMIT 1"
 EXPIRE = """
     UPDATE fieldfare_subscriptions SET ended = ?, end_reason = 'expired' WHERE ended IS NULL AND expires_at <= ?"""
+FORGET = """
+    DELETE FROM fieldfare_subscriptions WHERE number IN (
+        SELECT number FROM fieldfare_subscriptions WHERE ended <= ? ORDER BY ended LIMIT ?)"""
+# Made by the first who holds history: a store of an earlier version of Fieldfare has no such table.
+READERS_TABLE = """
+    CREATE TABLE IF NOT EXISTS fieldfare_readers (
+        reader {text} PRIMARY KEY, version {integer} NOT NULL, held_at {integer} NOT NULL)"""
+HOLD = """
+    INSERT INTO fieldfare_readers (reader, version, held_at) VALUES (?, ?, ?)
+    ON CONFLICT (reader) DO UPDATE SET version = excluded.version, held_at = excluded.held_at"""
+RELEASE = "DELETE FROM fieldfare_readers WHERE held_at < ?"
+OLDEST_HELD = "SELECT MIN(version) FROM fieldfare_readers"

@@ -38,6 +38,9 @@ from fieldfare.store.states import Changes, State, StoredSubscription, stored_su
 
 __all__ = ["Changes", "State", "StoredSubscription", "SubscriptionStore", "open_store"]
 
+HOLD_SECONDS_MAX = 7 * 86_400.0  # a reader that is away for longer may have to start anew from the present state
+_ALL_ROWS = 2**62
+
 
 def open_store(address: str | Path, *, create: bool = True, timeout_seconds: float = 5.0) -> SubscriptionStore:
     """Open a store, or create it: a file's path, sqlite:///path or postgresql://user@host/database.
@@ -139,12 +142,34 @@ class SubscriptionStore:
         with self._writing(1) as (session, meta):
             return session.execute(queries.EXPIRE, meta.version, microseconds(now_seconds))
 
+    def hold(self, reader: str, version: int, *, now_seconds: float) -> None:
+        """Keep the history from this version on for a reader, in place of what was kept for it until now.
+
+        The hold ends when the reader has not renewed it for a week. Readers are known by names of their choice.
+        """
+        with self._writing(0) as (session, meta):
+            _require_version(meta, version)
+            self._make_readers_table(session)
+            session.execute(queries.HOLD, reader, version, microseconds(now_seconds))
+
+    def forget_unheld(self, *, now_seconds: float, rows_max: int) -> int:
+        """Forget what no reader holds, but remove at most so many subscriptions at once; how many.
+
+        If there are as many as the limit, more may be left. Where nobody holds anything, all history is kept.
+        """
+        with self._writing(0) as (session, meta):
+            self._make_readers_table(session)
+            session.execute(queries.RELEASE, microseconds(now_seconds - HOLD_SECONDS_MAX))
+            ((held,),) = session.rows(queries.OLDEST_HELD)
+            if held is None or held > meta.version:  # such a store was restored from a backup
+                return 0
+            return _forget(session, max(held, meta.forgotten), rows_max)
+
     def forget(self, version: int) -> int:
         """Remove what had ended by this version; how many. Earlier versions cannot be asked for any more."""
         with self._writing(0) as (session, meta):
             _require_version(meta, version)
-            session.execute("UPDATE fieldfare_store SET forgotten = ?", version)
-            return session.execute("DELETE FROM fieldfare_subscriptions WHERE ended <= ?", version)
+            return _forget(session, version, _ALL_ROWS)
 
     def active(self, version: int | None = None, *, tenant: str | None = None, topic: str | None = None) -> State:
         """The subscriptions that are active, now or at an earlier version."""
@@ -218,11 +243,20 @@ class SubscriptionStore:
             session.execute("UPDATE fieldfare_store SET version = version + ?", changes)
             yield session, self._meta(session)
 
+    def _make_readers_table(self, session: Session) -> None:
+        dialect = self._database.dialect
+        session.execute(queries.READERS_TABLE.format(text=dialect.text, integer=dialect.integer))
+
     def _meta(self, session: Session) -> Meta:
         meta = read_meta(session)
         if meta.identity != self.identity:
             raise StoreError(f"{self.name}: another store stands at this address now: open it again")
         return meta
+
+
+def _forget(session: Session, version: int, rows_max: int) -> int:
+    session.execute("UPDATE fieldfare_store SET forgotten = ?", version)
+    return session.execute(queries.FORGET, version, rows_max)
 
 
 def _fix_id_type(session: Session, meta: Meta, id_type: str) -> None:
