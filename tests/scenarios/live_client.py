@@ -15,7 +15,7 @@ from msgspec import Raw
 from fieldfare.client import wire
 from fieldfare.client.aio import Client, connect
 from fieldfare.client.events import Event
-from fieldfare.client.link import ClientOptions
+from fieldfare.client.options import ClientOptions
 from fieldfare.client.subscription import Subscription
 from fieldfare.client.transport import Connection, Transport
 from fieldfare.errors import FieldfareError, NotConnectedError
@@ -158,7 +158,7 @@ class LiveClient:
             publisher=self.name,
         )
         self._client = connect(self._transport, options=options)
-        self._publisher = self._client._link.session.publisher
+        self._publisher = self._client._runner.session.publisher
         self._begin(self._live(self._client))
         for reception in list(self._receptions):
             del self._receptions[reception]
