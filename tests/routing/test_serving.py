@@ -6,10 +6,11 @@ import json
 
 import pytest
 from msgspec import Raw
-from tests.routing.frames import accepted, events, items, publication, refused, subscribed
+from tests.routing.frames import accepted, done, events, items, publication, refused, subscribed
 from tests.routing.harness import Client, Harness
 
-from fieldfare.messages import Deliver, Publish, Subscribe, Subscribed
+from fieldfare.messages import Deliver, Notice, Publish, Subscribe, Subscribed
+from fieldfare.qos import Requested
 from fieldfare.routing.options import EdgeOptions
 
 
@@ -262,3 +263,34 @@ def test_what_is_matched_and_not_is_counted(client: Client) -> None:
     assert (item["accepted"], item["rejected"]) == (1, 2)
     statistics = client.harness.edge.statistics()
     assert (statistics.published, statistics.matched, statistics.delivered) == (4, 1, 1)
+
+
+def test_who_asks_for_it_is_told_once_when_it_has_caught_up(harness: Harness, client: Client) -> None:
+    client.publish("news", *events(*range(10)))
+    mine = subscribed(client.subscribe("news", qos=Requested(durability="transient"), window=4, wants_mark=True))
+    assert client.numbers(mine.subscription) == [0, 1, 2, 3]
+    assert client.notices("caught_up") == []
+    assert client.take_all(mine.subscription) == list(range(10))
+    assert [notice.position for notice in client.notices("caught_up")] == [9]
+    client.publish("news", *events(10))
+    client.take_all(mine.subscription)
+    assert len(client.notices("caught_up")) == 1
+    other = harness.connect()
+    subscribed(other.subscribe("news"))
+    assert other.notices("caught_up") == []
+
+
+def test_where_there_is_nothing_the_mark_comes_at_once(client: Client) -> None:
+    client.subscribe("news", wants_mark=True, name="kept")
+    assert len(client.notices("caught_up")) == 1
+    client.detach("kept")
+    client.publish("news", *events(1))
+    client.attach("kept", wants_mark=True)
+    kinds = [frame.kind if isinstance(frame, Notice) else "event" for frame in client.frames[-2:]]
+    assert kinds == ["event", "caught_up"]
+
+
+def test_a_topic_for_spark_is_refused_where_there_is_no_pipeline() -> None:
+    client = Harness(EdgeOptions(has_pipeline=False)).connect()
+    assert "--spark" in refused(client.declare("big", matching="spark"), "invalid").reason
+    done(client.declare("big"))

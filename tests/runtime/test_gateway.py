@@ -42,6 +42,20 @@ def test_what_matches_is_polled_until_it_is_acknowledged() -> None:
     asyncio.run(story())
 
 
+def test_a_poll_that_does_not_wait_has_read_all_that_is_there() -> None:
+    async def story() -> None:
+        async with asking() as (client, _):
+            await subscribed(client, "all")
+            empty = await client.get("/v1/subscriptions/all/events")
+            assert (events_of(empty), "notices" in empty.json()) == ([], False)
+            for number in range(20):
+                await published(client, {"n": number})
+                polled = await client.get("/v1/subscriptions/all/events")
+                assert events_of(polled)[-1] == {"n": number}
+
+    asyncio.run(story())
+
+
 def test_a_long_poll_ends_when_an_event_comes() -> None:
     async def story() -> None:
         async with asking() as (client, served):

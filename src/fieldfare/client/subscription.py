@@ -36,6 +36,7 @@ class SubscriptionOptions(TypedDict, total=False):
     after: Position  # deliver what came after this position
     window: int  # how many events may be on their way without an acknowledgement
     webhook: str  # deliver by POST to this URL; needs a name
+    wants_mark: bool  # end the iteration when all that was there has come
 
 
 class Subscription(Generic[T]):
@@ -62,6 +63,7 @@ class Subscription(Generic[T]):
         self._arrived = asyncio.Event()  # there are events, or it has ended
         self._error: FieldfareError | None = None
         self._is_ended = False
+        self._has_caught_up = False
 
     def __await__(self) -> Generator[object, None, Subscription[T]]:
         return self._in_force().__await__()
@@ -87,6 +89,8 @@ class Subscription(Generic[T]):
         while not self._events:
             if self._is_ended:
                 raise StopAsyncIteration if self._error is None or self._runner.is_closed else self._error
+            if self._has_caught_up:
+                raise StopAsyncIteration
             self._arrived.clear()
             await self._arrived.wait()
         delivery = self._events.popleft()
@@ -129,6 +133,10 @@ class Subscription(Generic[T]):
 
     def notice(self, notice: Notice) -> None:
         """Something that the subscriber has to know came."""
+        if notice.kind == "caught_up":
+            self._has_caught_up = True
+            self._arrived.set()
+            return
         self.notices.append(notice)
         if self._on_notice is not None:
             asyncio.get_running_loop().call_soon(self._on_notice, notice)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from fieldfare.client.events import Event
     from fieldfare.client.subscription import SubscriptionOptions
     from fieldfare.messages import Notice
-
-_IDLE_SECONDS = 1.0  # when nothing came for so long, all that was there has come
 
 
 def serve(
@@ -178,16 +175,17 @@ def subscribe(
     )
 
     async def work(client: Client) -> None:
-        options: SubscriptionOptions = {"name": name} if name else {}
+        options: SubscriptionOptions = {"wants_mark": not follow}
+        if name:
+            options["name"] = name
         subscription = client.subscribe(topic, condition, qos=qos, on_notice=_notice, **options)
         await subscription
         _say(f"Subscribed to {topic}: {condition}")
         printed = 0
         while count is None or printed < count:
             try:
-                async with asyncio.timeout(None if follow else _IDLE_SECONDS):
-                    event = await anext(subscription)
-            except (TimeoutError, StopAsyncIteration):
+                event = await anext(subscription)
+            except StopAsyncIteration:
                 return
             typer.echo(_line(event, as_json=as_json))
             subscription.acknowledge(event)

@@ -64,6 +64,7 @@ class Subscribe(_Frame, frozen=True, tag="subscribe"):
     after: Position | None = None  # deliver what came after this position; None: from now on, or as durability says
     window: Window = 1024  # so many events may be on their way without an acknowledgement
     webhook: Annotated[str, Meta(max_length=2048)] | None = None  # deliver by POST to this URL; needs a name
+    wants_mark: bool = False  # send a notice `caught_up` when all that was there has been sent
 
 
 class Attach(_Frame, frozen=True, tag="attach"):
@@ -73,6 +74,7 @@ class Attach(_Frame, frozen=True, tag="attach"):
     subscription: str
     after: Position | None = None  # acknowledges up to there; None goes on after what was acknowledged last
     window: Window = 1024
+    wants_mark: bool = False  # as in Subscribe
 
 
 class Ack(_Frame, frozen=True, tag="ack"):
@@ -155,7 +157,7 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     publisher: str | None = None
 
 
-NoticeKind: TypeAlias = Literal["gap", "deadline", "detached"]
+NoticeKind: TypeAlias = Literal["gap", "deadline", "detached", "caught_up"]  # the last only for who asked for it
 
 
 class Notice(_Frame, frozen=True, tag="notice"):

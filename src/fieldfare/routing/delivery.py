@@ -90,18 +90,29 @@ class Deliveries:
             self._slow[taker.handle] = taker
         elif self._slow:
             self._slow.pop(taker.handle, None)
+        if taker.wants_mark and taker.marks_now():
+            self._notice(taker, "caught_up", "all that was there has been sent", topic.matched)
         if taker.state is TakerState.PAUSED and len(taker.waiting) <= self._options.waiting_max // 2:
             topic.reader.join(taker)
 
     # Who takes them
 
-    def attach(self, taker: Taker, link: str | None, window: int, after: Position | None, now: float) -> None:
+    def attach(
+        self,
+        taker: Taker,
+        link: str | None,
+        window: int,
+        after: Position | None,
+        now: float,
+        *,
+        wants_mark: bool = False,
+    ) -> None:
         """Deliver on a link, or to the webhook, from now on; whoever had it before is told."""
         topic = self._topics.of(taker)
         if taker.link != link:
             self.tell_detached(taker, "the subscription is delivered on another connection now")
         topic.reader.leave(taker)
-        taker.attach(link, window, after, topic.matched)
+        taker.attach(link, window, after, topic.matched, wants_mark=wants_mark)
         if after is not None:
             self._moved(taker)
         self.pump(topic, taker, now)

@@ -321,6 +321,8 @@ class Edge:
 
     def _declare(self, link: str, identity: Identity, frame: DeclareTopic, _: float) -> None:
         require(identity, "manage", frame.topic)
+        if frame.matching == "spark" and not self._options.has_pipeline:
+            raise Refusal("invalid", "this service has no Spark pipeline: start it with --spark, or match at the edge")
         topic = self.topics.get_or_make(identity.tenant, frame.topic)
         for subscription in self.subscribing.of_topic(topic):
             if frame.matching != topic.matching:

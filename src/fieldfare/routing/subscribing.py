@@ -64,6 +64,7 @@ class _Service:
     ref: Ref
     window: int
     after: Position | None = None
+    wants_mark: bool = False
     is_new: bool = False
 
 
@@ -153,7 +154,7 @@ class Subscribing:
         if made.webhook is not None:
             self._replies.send(link, Subscribed(frame.ref, made.id, taker.cursor, is_new=False))
         else:
-            self._serve(taker, _Service(link, frame.ref, frame.window, frame.after), now)
+            self._serve(taker, _Service(link, frame.ref, frame.window, frame.after, frame.wants_mark), now)
 
     def _put_in_force(self, pending: PendingSubscription, now: float) -> None:
         """A subscription has passed all that it waited for. Its link may be gone by now."""
@@ -161,7 +162,9 @@ class Subscribing:
         if pending.subscription.webhook is not None:
             self._replies.send(pending.link, Subscribed(pending.frame.ref, taker.subscription.id, taker.cursor))
         elif pending.link in self._links:
-            self._serve(taker, _Service(pending.link, pending.frame.ref, pending.frame.window, is_new=True), now)
+            frame = pending.frame
+            service = _Service(pending.link, frame.ref, frame.window, None, frame.wants_mark, is_new=True)
+            self._serve(taker, service, now)
         elif not pending.subscription.is_durable:
             self._end(taker)
             return
@@ -202,7 +205,7 @@ class Subscribing:
         self._check_stays(taker)
         if taker.subscription.webhook is not None:
             raise Refusal("invalid", "this subscription is delivered to its webhook")
-        self._serve(taker, _Service(link, frame.ref, frame.window, frame.after), now)
+        self._serve(taker, _Service(link, frame.ref, frame.window, frame.after, frame.wants_mark), now)
 
     def _serve(self, taker: Taker, service: _Service, now: float) -> None:
         after = None if service.after is None else min(service.after, self._positions.last)
@@ -210,7 +213,7 @@ class Subscribing:
         self._replies.send(service.link, Subscribed(service.ref, taker.subscription.id, start, service.is_new))
         self._links.release(taker)
         self._links.serve(service.link, taker)
-        self._deliveries.attach(taker, service.link, service.window, after, now)
+        self._deliveries.attach(taker, service.link, service.window, after, now, wants_mark=service.wants_mark)
 
     def own(self, identity: Identity, subscription_id: str) -> Taker:
         """A subscription of this tenant, if it may have it; others' are as unknown as those that do not exist."""

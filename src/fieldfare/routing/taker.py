@@ -109,6 +109,7 @@ class Taker:
         "state",
         "subscription",
         "waiting",
+        "wants_mark",
         "window",
     )
 
@@ -122,6 +123,7 @@ class Taker:
         self.seen = cursor  # what is offered again up to here has been read from the log already
         self.link: str | None = None
         self.window = 0
+        self.wants_mark = False  # its subscriber is to be told when it has caught up
         self.free = 0  # how many new events can be sent at once: there is room, and nothing stands before them
         self.waiting: list[Entry] = []
         self.in_flight: list[Position] = []
@@ -157,12 +159,20 @@ class Taker:
 
     # Who takes its events
 
-    def attach(self, link: str | None, window: int, after: Position | None, matched: Position) -> None:
+    def attach(
+        self,
+        link: str | None,
+        window: int,
+        after: Position | None,
+        matched: Position,
+        *,
+        wants_mark: bool = False,
+    ) -> None:
         """Begin to deliver, after a position or else after what was acknowledged; `matched` is the topic's last."""
         self.detach(matched)
         if after is not None:
             self.cursor = self.resume_after = after
-        self.link, self.window = link, window
+        self.link, self.window, self.wants_mark = link, window, wants_mark
         if self.cursor >= matched or not self.reads_log:
             self.seen = self.cursor
             self._change(Cause.CAUGHT_UP)
@@ -283,6 +293,13 @@ class Taker:
         """The subscriber is being told of expired events. Returns how many."""
         count, self.expired_untold = self.expired_untold, 0
         return count
+
+    def marks_now(self) -> bool:
+        """Whether its subscriber is to be told now, once, that it has caught up."""
+        if not self.wants_mark or self.state is not TakerState.LIVE or self.waiting:
+            return False
+        self.wants_mark = False
+        return True
 
     def told_dropped(self) -> int:
         """The subscriber is being told of dropped events. Returns how many."""

@@ -136,9 +136,11 @@ class Settings(_Section, frozen=True):
         fields = EdgeOptions.__dataclass_fields__
         limits = {name: value for name, value in msgspec.structs.asdict(self.limits).items() if name in fields}
         webhooks = {f"webhook_{name}": value for name, value in msgspec.structs.asdict(self.webhooks).items()}
-        quotas = {name: Quota(**msgspec.structs.asdict(quota)) for name, quota in self.quotas.items()}
         return EdgeOptions(
-            **limits, **{name: value for name, value in webhooks.items() if name in fields}, quotas=quotas
+            **limits,
+            **{name: value for name, value in webhooks.items() if name in fields},
+            has_pipeline=self.spark.enabled,
+            quotas={name: Quota(**msgspec.structs.asdict(quota)) for name, quota in self.quotas.items()},
         )
 
 

@@ -26,6 +26,7 @@ from fieldfare.messages import EDGE_RECORDS, ClientFrame, EdgeFrame, Identity
 from fieldfare.qos import Requested
 from fieldfare.routing.edge import Edge
 from fieldfare.routing.interest import warm_up
+from fieldfare.routing.options import EdgeOptions
 from fieldfare.runtime.absent import NoPipeline, NoWebhooks
 from fieldfare.runtime.compiling import Compiling
 from fieldfare.runtime.host import Host
@@ -102,7 +103,7 @@ class Embedded(Client):
     async def __aenter__(self) -> Self:
         warm_up()
         self._journal = Journal(self._folder, EDGE_RECORDS)
-        edge = Edge("embedded", random.Random())  # noqa: S311 - names, not secrets
+        edge = Edge("embedded", random.Random(), EdgeOptions(has_pipeline=False))  # noqa: S311 - names, not secrets
         self._host = Host(edge, LogThread(self._journal), Compiling(), NoWebhooks(), NoPipeline())
         await self._host.start()
         super().__init__(HostTransport(self._host))

@@ -23,25 +23,30 @@ from fieldfare.runtime.gateway.ports import GatewayOptions
 from fieldfare.runtime.gateway.problems import ProblemError
 
 STREAM_WINDOW = 256
-_READING_SECONDS = 0.2  # a poll that does not wait gives the broker so long to read its log
+_READING_SECONDS = 10.0  # the broker may read its log for so long before a poll that does not wait ends without events
 _RETRY = b"retry: 1000\n\n"
 _HEARTBEAT = b":\n\n"
 _delivery = msgspec.json.Decoder(Delivery)
 
 
 async def poll(exchange: Exchange, subscription: str, query: PollQuery) -> Polled:
-    """What there is for a subscription, as soon as there is something."""
-    attach = Attach(REF, subscription, query.after, query.limit)
+    """What there is for a subscription: at once if there is nothing to wait for, else as soon as there is something."""
+    attach = Attach(REF, subscription, query.after, query.limit, wants_mark=True)
     subscribed, frames = await exchange.ask(attach, Subscribed)
-    try:
-        async with asyncio.timeout(max(query.wait_seconds, _READING_SECONDS)):
-            while not frames:
-                frames = await exchange.take()
-    except TimeoutError:
-        frames = []
+    with suppress(TimeoutError):
+        async with asyncio.timeout(query.wait_seconds or _READING_SECONDS):
+            while not any(isinstance(frame, Deliver) for frame in frames):
+                if not query.wait_seconds and any(map(_is_mark, frames)):
+                    break
+                frames += await exchange.take()
     events = [_delivery.decode(raw) for raw in _events(frames)]
     position = events[-1].position if events else subscribed.position
-    return Polled(events, position, [frame for frame in frames if isinstance(frame, Notice)])
+    notices = [frame for frame in frames if isinstance(frame, Notice) and not _is_mark(frame)]
+    return Polled(events, position, notices)
+
+
+def _is_mark(frame: EdgeFrame) -> bool:
+    return isinstance(frame, Notice) and frame.kind == "caught_up"
 
 
 def _events(frames: Iterable[EdgeFrame]) -> Iterator[Raw]:
