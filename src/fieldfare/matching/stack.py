@@ -62,6 +62,11 @@ class SegmentStack:
         parts = [segment.part for segment in self.segments]
         return tuple(sorted({name for part in parts for name in (*part.attributes, *part.residuals.attributes)}))
 
+    @cached_property
+    def has_dotted(self) -> bool:
+        """Whether conditions ask about attributes that may be nested in an event."""
+        return any("." in name for name in self.attributes)
+
     # Matching
 
     def match(self, event: Event) -> list[SubscriptionId]:
