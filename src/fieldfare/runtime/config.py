@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from fieldfare.errors import ConfigError
 from fieldfare.messages import Name
+from fieldfare.messages.wording import NAME_RULE, in_words
 from fieldfare.qos import Matching, Offered
 from fieldfare.routing.options import EdgeOptions
 
@@ -201,12 +202,7 @@ def _check_tables(document: Mapping[str, Any], file: Path) -> None:
     tables = {name: table for name, table in document.items() if name in known}
     if isinstance(topics := tables.get("topics"), dict):
         tables |= {f"topics.{name}": table for name, table in topics.items()}
-        problems += [
-            f"{file}: topics.{name}: a name has letters, digits and . _ - only, at most 128, and begins with a letter "
-            "or a digit"
-            for name in topics
-            if not is_name(name)
-        ]
+        problems += [f"{file}: topics.{name}: {NAME_RULE}" for name in topics if not is_name(name)]
     problems += [
         f"{file}: {name}: this is a section, [{name}], and not a value"
         for name, table in tables.items()
@@ -248,7 +244,7 @@ def _filled(kind: type[_Filled], table: Mapping[str, _Given], problems: list[str
             found = _items(value) if is_text and _is_list(types[key]) else value
             values[key] = msgspec.convert(found, types[key], strict=not is_text)
         except msgspec.ValidationError as error:
-            problems.append(f"{where}: {_allowed(types[key]) or error}")
+            problems.append(f"{where}: {_allowed(types[key]) or in_words(error)}")
     return kind(**values)
 
 
