@@ -5,7 +5,7 @@ FieldfareError
 │   ├── ConditionSyntaxError     it is not SQL
 │   ├── UnsupportedConditionError  it is SQL, but not a condition over attributes: a function, a subquery, a regex
 │   ├── ConditionTypeError       it compares things that can never compare
-│   └── ConditionLimitError      it is longer, deeper or has more alternatives than allowed
+│   └── ConditionLimitError      it is longer or deeper than allowed
 ├── SubscriptionError            a set of subscriptions is not sound
 │   ├── InvalidIdError           an id is null, or is neither a string nor a 64-bit integer
 │   ├── DuplicateIdError         an id stands twice
@@ -77,7 +77,7 @@ class ConditionTypeError(ConditionError):
 
 
 class ConditionLimitError(ConditionError):
-    """Longer, deeper or with more alternatives than the limits allow."""
+    """Longer or deeper than the limits allow."""
 
 
 class SubscriptionError(FieldfareError):

@@ -14,10 +14,10 @@ from typing import Annotated, Any
 import msgspec
 
 from fieldfare.errors import EventError
+from fieldfare.matching.nesting import flattened
 from fieldfare.matching.rows import TOO_LARGE, check_event
-from fieldfare.model import INT64_MAX, INT64_MIN, Range
+from fieldfare.model import INT64_MAX, INT64_MIN
 
-NESTING_MAX = 32
 _Integer = Annotated[int, msgspec.Meta(ge=INT64_MIN, le=INT64_MAX)]
 _decode_any = msgspec.json.Decoder().decode
 _decode_plain = msgspec.json.Decoder(dict[str, bool | _Integer | float | str | None]).decode
@@ -96,25 +96,8 @@ def attributes_of(values: dict[str, Any]) -> dict[str, Any]:
     """The attributes that the values of a JSON object give; the same dict where all values are plain."""
     if _CONTAINERS.isdisjoint(map(type, values.values())):
         return values
-    flat: dict[str, Any] = {}
-    pending = [("", values, 1)]
-    while pending:
-        prefix, inner, depth = pending.pop()
-        if depth > NESTING_MAX:
-            raise UnreadableError(f"nested deeper than {NESTING_MAX} objects")
-        for name, value in inner.items():
-            attribute = prefix + name
-            is_range = isinstance(value, dict) and value.keys() == {"low", "high"}
-            if isinstance(value, dict) and not is_range:
-                pending.append((f"{attribute}.", value, depth + 1))
-            elif attribute in flat:
-                raise UnreadableError(f"the attribute {attribute!r} stands twice, once as a nested object")
-            elif not isinstance(value, list):
-                flat[attribute] = _range(attribute, value) if is_range else value
-    return flat
-
-
-def _range(attribute: str, ends: dict[str, Any]) -> Range:
-    if any(isinstance(end, dict | list) for end in ends.values()):
-        raise UnreadableError(f"the ends of the range {attribute!r} are not plain values")
-    return Range(ends["low"], ends["high"])
+    try:
+        attributes = flattened(values)
+    except EventError as error:
+        raise UnreadableError(f"the attribute {error.attribute!r} {error.reason}") from error
+    return {name: value for name, value in attributes.items() if not isinstance(value, list)}

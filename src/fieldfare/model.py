@@ -140,7 +140,27 @@ class Like(msgspec.Struct, frozen=True, tag=True):
     negated: bool = False
 
 
-Test = Comparison | Like
+class Within(msgspec.Struct, frozen=True, tag=True, cache_hash=True):
+    """A residual test whether an attribute's value lies in one of some intervals, which are disjoint and ascend."""
+
+    attribute: str
+    intervals: tuple[Interval, ...]
+
+
+class AllOf(msgspec.Struct, frozen=True, tag=True, cache_hash=True):
+    """A residual test that holds where all of its tests hold; without any, it always holds."""
+
+    tests: tuple[Comparison | Like | Within | AllOf | AnyOf, ...]
+
+
+class AnyOf(msgspec.Struct, frozen=True, tag=True, cache_hash=True):
+    """A residual test that holds where some of its tests hold; without any, it never holds."""
+
+    tests: tuple[Comparison | Like | Within | AllOf | AnyOf, ...]
+
+
+CombinedTest = Within | AllOf | AnyOf
+Test = Comparison | Like | CombinedTest
 
 
 @dataclass(frozen=True, slots=True)

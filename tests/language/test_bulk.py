@@ -187,7 +187,7 @@ def test_nothing_is_an_empty_table() -> None:
 
 
 def test_errors_concern_their_own_condition_only() -> None:
-    conditions = ["x = 1", "x = ", "x IN (" + ", ".join(map(str, range(5_000))) + ")", "x = 2"]
+    conditions = ["x = 1", "x = ", "(" * 60 + "x = 1" + ")" * 60, "x = 2"]
     compiled = language.compile_many(conditions)
     assert [(index, type(error)) for index, error in compiled.errors] == [
         (1, ConditionSyntaxError),

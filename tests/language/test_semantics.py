@@ -16,6 +16,8 @@ from fieldfare import language
 from fieldfare.model import (
     INT64_MAX,
     INT64_MIN,
+    AllOf,
+    AnyOf,
     Attribute,
     Box,
     Comparison,
@@ -25,6 +27,7 @@ from fieldfare.model import (
     Literal,
     Section,
     Test,
+    Within,
 )
 
 
@@ -85,6 +88,11 @@ def test_holds(test: Test, event: Event) -> bool:
     if isinstance(test, Like):
         value = event.get(test.attribute)
         return isinstance(value, str) and like(value, list(test.pattern)) is not test.negated
+    if isinstance(test, Within):
+        return any(interval.low <= point(event.get(test.attribute)) < interval.high for interval in test.intervals)
+    if isinstance(test, AllOf | AnyOf):
+        held = [test_holds(part, event) for part in test.tests]
+        return all(held) if isinstance(test, AllOf) else any(held)
     return compared(test.operator, calculated(test.left, event), calculated(test.right, event)) is True
 
 
@@ -324,6 +332,16 @@ conditions = st.recursive(
 def test_a_condition_holds_where_sql_says_true(condition: Meaning, given_events: list[Event]) -> None:
     text, meaning = condition
     compiled = language.compile(text)
+    for event in given_events:
+        assert holds(compiled, event) is (meaning(event) is True), (text, event)
+
+
+@settings(max_examples=300, deadline=None)
+@given(conditions, st.lists(events, min_size=1, max_size=12), st.integers(1, 4))
+def test_a_low_limit_of_boxes_leaves_the_meaning(condition: Meaning, given_events: list[Event], boxes_max: int) -> None:
+    text, meaning = condition
+    compiled = language.compile(text, limits=language.Limits(boxes_max=boxes_max))
+    assert len(compiled.boxes) <= boxes_max
     for event in given_events:
         assert holds(compiled, event) is (meaning(event) is True), (text, event)
 

@@ -95,7 +95,7 @@ def test_lone_surrogates_are_an_error(text: str) -> None:
     assert X.match({"unused": text}) == ["none"]  # what no subscription asks for is not looked at
 
 
-@pytest.mark.parametrize("value", [[1], {"a": 1}, b"bytes", 1j, object(), datetime.time(12), datetime.timedelta(1)])
+@pytest.mark.parametrize("value", [[1], b"bytes", 1j, object(), datetime.time(12), datetime.timedelta(1)])
 def test_values_of_other_types_are_an_error(value: Any) -> None:
     with pytest.raises(EventError) as caught:
         X.match({"x": value})

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from tests.runtime.serving import asking, connecting, published, serving, subscribed
 
-from fieldfare.messages import EVENTS_MAX
+import fieldfare
+from fieldfare.errors import RefusedError
+from fieldfare.messages import CONDITION_CHARACTERS_MAX, EVENTS_MAX
+from fieldfare.runtime.embedded import Embedded
 
 BAD_EVENTS = {
     "NaN": b'{"a": NaN}',
@@ -214,3 +220,73 @@ def test_a_batch_with_too_many_events() -> None:
             assert (response.status_code, response.json()["code"]) == (413, "too_large")
 
     asyncio.run(story())
+
+
+# The same refusals over every door
+
+
+def condition_of(characters: int) -> str:
+    return f"a = '{'x' * (characters - 6)}'"
+
+
+async def http_answers(path: str, **body: object) -> tuple[int, str]:
+    async with asking() as (client, _):
+        response = await client.post(path, json=body)
+        return response.status_code, response.json().get("detail", "")
+
+
+async def websocket_refusal(frame: dict[str, object]) -> str | None:
+    async with serving() as served, connecting(served) as socket:
+        await socket.send(json.dumps({"ref": 3, **frame}))
+        answer = json.loads(await asyncio.wait_for(socket.recv(), 60))
+        assert answer["ref"] == 3
+        return answer["reason"] if answer["type"] == "refused" else None
+
+
+async def embedded_refusal(work: Callable[[Embedded], Awaitable[object]], folder: Path) -> str | None:
+    async with fieldfare.embedded(folder) as broker:
+        try:
+            await work(broker)
+        except RefusedError as error:
+            return error.reason
+        return None
+
+
+async def subscribe_embedded(broker: Embedded, topic: str, condition: str) -> None:
+    (await broker.deliver(topic, condition, print)).cancel()
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_the_limit_of_a_condition_is_the_same_over_every_door(beyond: int, tmp_path: Path) -> None:
+    condition = condition_of(CONDITION_CHARACTERS_MAX + beyond)
+    assert len(condition) == 16_384 + beyond
+    told = [
+        asyncio.run(http_answers("/v1/subscriptions", topic="t", condition=condition))[1],
+        asyncio.run(http_answers("/v1/subscriptions/test", condition=condition, events=[{"a": 1}]))[1],
+        asyncio.run(websocket_refusal({"type": "subscribe", "topic": "t", "condition": condition})) or "",
+        asyncio.run(embedded_refusal(lambda broker: subscribe_embedded(broker, "t", condition), tmp_path / "log"))
+        or "",
+    ]
+    reason = "a condition has at most 16,384 characters" if beyond else ""
+    assert [text[: len(reason)] if beyond else text for text in told] == [reason] * 4
+
+
+@pytest.mark.parametrize("name", ["no topic", "", "-a", "a" * 129, "a\n", "é"])
+def test_a_bad_name_is_told_in_words_over_every_door(name: str, tmp_path: Path) -> None:
+    quoted = quote(name, safe="") or "%20"
+    told = [
+        asyncio.run(http_answers("/v1/subscriptions", topic=name, condition="TRUE"))[1],
+        asyncio.run(http_answers("/v1/subscriptions", topic="t", condition="TRUE", name=name))[1],
+        asyncio.run(http_answers("/v1/subscriptions/test", topic=name, condition="TRUE", events=[]))[1],
+        asyncio.run(http_answers(f"/v1/topics/{quoted}/events", a=1))[1],
+        asyncio.run(websocket_refusal({"type": "subscribe", "topic": name, "condition": "TRUE"})),
+        asyncio.run(websocket_refusal({"type": "publish", "topic": name, "events": [{}]})),
+        asyncio.run(embedded_refusal(lambda broker: broker.publish(name, {"a": 1}), tmp_path / "one")),
+        asyncio.run(embedded_refusal(lambda broker: subscribe_embedded(broker, name, "TRUE"), tmp_path / "two")),
+        asyncio.run(embedded_refusal(lambda broker: broker.declare_topic(name), tmp_path / "three")),
+    ]
+    for reason in told:
+        assert reason is not None
+        assert reason.startswith("a name has letters, digits and . _ - only, at most 128, and begins with a letter")
+        assert "topic" in reason or "`$.name`" in reason
+        assert "regex" not in reason

@@ -138,7 +138,7 @@ def test_every_problem_is_told_with_its_place_and_what_is_allowed(tmp_path: Path
         ("[sever]\nport = 1", "there is no section [sever]; allowed: server"),
         ("[topics]\ntraffic = 1", "topics.traffic: this is a section"),
         ('[topics."../x"]', "topics.../x: a name has letters"),
-        ("[topics.t]\ntenant = ''", "topics.t.tenant: Expected `str` matching regex"),
+        ("[topics.t]\ntenant = ''", "topics.t.tenant: a name has letters"),
         ("[server]\nport = 65536", "server.port: Expected `int` <= 65535"),
         ("[log]\nretention_bytes = 5", "log.retention_bytes: Expected `int` >= 1048576"),
         ("[topics.t]\nlifespan_seconds = -1", "topics.t.lifespan_seconds: Expected `float` > 0"),

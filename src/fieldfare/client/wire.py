@@ -26,6 +26,7 @@ from fieldfare.messages import (
     Unsubscribed,
 )
 from fieldfare.messages.lines import LineCodec
+from fieldfare.messages.wording import in_words
 
 
 class DecodedDeliver(msgspec.Struct, frozen=True, tag="deliver", tag_field="type"):
@@ -73,7 +74,7 @@ def check(frame: ClientFrame) -> None:
         line = _encoder.encode(frame)
         _requests.decode(line)
     except (msgspec.MsgspecError, TypeError, ValueError) as error:
-        raise RefusedError("invalid", str(error)) from error
+        raise RefusedError("invalid", in_words(error)) from error
 
 
 def _check_events(events: Sequence[msgspec.Raw]) -> None:

@@ -45,6 +45,7 @@ def create(
 
     Example: `fieldfare tokens create --tenant acme --publish quotes --subscribe "*" --expires-in 30d`
     """
+    from fieldfare.messages.wording import NAME_RULE
     from fieldfare.runtime.config import is_name
 
     given: dict[Right, list[str] | None] = {"publish": publish, "subscribe": subscribe, "manage": manage}
@@ -57,7 +58,7 @@ def create(
                 f"{topic!r} is not a topic: letters, digits and . _ -, and a * at the end for more"
             )
     if not is_name(tenant):
-        raise typer.BadParameter(f"{tenant!r} cannot be a tenant: letters, digits and . _ - only")
+        raise typer.BadParameter(f"{tenant!r} cannot be a tenant: {NAME_RULE}")
     token, secret = _file(config, data).create(tenant, rights, time.time(), _seconds(expires_in))
     typer.echo(secret)
     Console(stderr=True).print(

@@ -10,9 +10,13 @@ from fieldfare.model import (
     EXACT_INTEGER_MAX,
     MISSING,
     PRESENT,
+    AllOf,
+    AnyOf,
     Arithmetic,
     Attribute,
     Box,
+    CombinedTest,
+    Comparison,
     Condition,
     Cut,
     Expression,
@@ -21,6 +25,7 @@ from fieldfare.model import (
     Literal,
     Section,
     Test,
+    Within,
     cut_above,
     section_end,
     section_start,
@@ -33,6 +38,8 @@ _SECTION_NOUNS = {
     Section.STRING: "any string",
     Section.TIME: "any date or timestamp",
 }
+_WIDE = "the condition has too many alternatives for a box each: the boxes are wider than it, and tests decide the rest"
+_TEST_CHARACTERS_MAX = 200
 
 
 def explain(condition: Condition) -> str:
@@ -42,6 +49,8 @@ def explain(condition: Condition) -> str:
     count = len(condition.boxes)
     kind = "" if count == 1 else ", disjoint" if condition.disjoint else ", which may overlap"
     lines = [condition.text, f"{count} box{'es' if count > 1 else ''}{kind}"]
+    if any(isinstance(test, CombinedTest) for box in condition.boxes for test in box.tests):
+        lines.append(_WIDE)
     for number, box in enumerate(condition.boxes, start=1):
         lines += [f"box {number}:", *(f"  {line}" for line in _box_lines(box))]
     return "\n".join(lines)
@@ -49,7 +58,7 @@ def explain(condition: Condition) -> str:
 
 def _box_lines(box: Box) -> list[str]:
     lines = [f"{name}: {_interval_text(name, interval)}" for name, interval in box.intervals.items()]
-    lines += [f"test: {_test_text(test)}" for test in box.tests]
+    lines += [f"test: {_shortened(_test_text(test))}" for test in box.tests]
     return lines or ["every event"]
 
 
@@ -128,10 +137,27 @@ def _quoted(text: str) -> str:
 
 
 def _test_text(test: Test) -> str:
-    if isinstance(test, Like):
-        negation = "NOT " if test.negated else ""
-        return f"{test.attribute} {negation}LIKE {_pattern_text(test.pattern)}"
-    return f"{_expression_text(test.left)} {test.operator} {_expression_text(test.right)}"
+    match test:
+        case Like(attribute, pattern, negated):
+            return f"{attribute} {'NOT ' if negated else ''}LIKE {_pattern_text(pattern)}"
+        case Comparison(operator, left, right):
+            return f"{_expression_text(left)} {operator} {_expression_text(right)}"
+        case Within(attribute, intervals):
+            return " or ".join(_interval_text(attribute, interval) for interval in intervals)
+        case AllOf(tests):
+            return " and ".join(map(_part_text, tests)) or "every event"
+        case AnyOf(tests):
+            return " or ".join(map(_part_text, tests)) or "no event"
+
+
+def _part_text(test: Test) -> str:
+    """A test inside another, in parentheses where it has parts itself."""
+    has_parts = isinstance(test, AllOf | AnyOf) or (isinstance(test, Within) and len(test.intervals) > 1)
+    return f"({_test_text(test)})" if has_parts else _test_text(test)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _TEST_CHARACTERS_MAX else f"{text[:_TEST_CHARACTERS_MAX]} …"
 
 
 def _pattern_text(pattern: Pattern) -> str:

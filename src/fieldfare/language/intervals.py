@@ -6,6 +6,7 @@ strings, where an index handles it best.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
 from fieldfare.model import (
@@ -87,6 +88,12 @@ def complement(intervals: Intervals) -> Intervals:
     lows = [PRESENT.low, *(interval.high for interval in intervals)]
     highs = [*(interval.low for interval in intervals), PRESENT.high]
     return (MISSING, *spans(*zip(lows, highs, strict=True)))
+
+
+def runs(intervals: Intervals, count: int) -> Intervals:
+    """Fewer, wider intervals that together hold all of these: each from the start to the end of a run of them."""
+    starts = [len(intervals) * number // count for number in range(count + 1)]
+    return tuple(Interval(intervals[start].low, intervals[end - 1].high) for start, end in itertools.pairwise(starts))
 
 
 def contains(outer: Intervals, inner: Intervals) -> bool:

@@ -1,44 +1,50 @@
 """Tree -> boxes: NOTs go down to the leaves, products multiply out, and sets of intervals become boxes.
 
 Alternatives on one attribute stay one set of disjoint intervals as long as possible, so that IN and != multiply only
-at the end; the number of boxes, and the work on the way to them, are bounded.
+at the end. The number of boxes, and the work on the way to them, are bounded: parts of a condition that would multiply
+out to too many boxes become one residual test, and the boxes are made wide enough to hold whatever passes it.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fieldfare.errors import ConditionLimitError
 from fieldfare.language import tree
-from fieldfare.language.intervals import Intervals, contains, intersection, union
+from fieldfare.language.intervals import Intervals, contains, intersection, runs, union
 from fieldfare.language.leaves import EVERYTHING, Leaves, Product
 from fieldfare.language.limits import Limits
-from fieldfare.model import Box, Condition, Interval, Literal, Section
+from fieldfare.language.residue import residue
+from fieldfare.model import AllOf, Box, Condition, Interval, Literal, Section, Within
 
 _PAIRED_PRODUCTS_MAX = 64  # beyond it, products are not compared in pairs, and their boxes count as overlapping
+
+
+class _TooManyStepsError(Exception):
+    """Multiplying out takes more interval operations than the limit."""
 
 
 def normal_form(
     text: str, node: tree.Node, literals: Sequence[Literal], types: Mapping[str, Section], limits: Limits
 ) -> Condition:
     """The compiled condition of a tree, with its literals filled in."""
-    form = _NormalForm(text, Leaves(text, literals, types), limits)
-    products = form.products(node, truth=True)
-    paired = 1 < len(products) <= _PAIRED_PRODUCTS_MAX
-    if paired:
-        products = _without_covered(products)
-    boxes = form.boxes(products)
-    disjoint = len(products) < 2 or (paired and _are_disjoint(products))
-    return Condition(text, boxes, disjoint)
+    form = _NormalForm(Leaves(text, literals, types), limits)
+    try:
+        products = form.products(node, truth=True)
+        paired = 1 < len(products) <= _PAIRED_PRODUCTS_MAX
+        if paired:
+            products = _without_covered(products)
+        products = _within_limit(products, limits.boxes_max)
+        disjoint = len(products) < 2 or (paired and _are_disjoint(products))
+    except _TooManyStepsError:
+        products, disjoint = [Product({}, (residue(form.leaves, node, truth=True),))], True
+    return Condition(text, _boxes(products), disjoint)
 
 
 @dataclass(slots=True)
 class _NormalForm:
-    text: str
     leaves: Leaves
     limits: Limits
     steps: int = field(default=0)
@@ -52,40 +58,58 @@ class _NormalForm:
                 return self.products(part, truth=not truth)
             case tree.And(parts) | tree.Or(parts):
                 alternatives = [self.products(part, truth=truth) for part in parts]
-                return self._all(alternatives) if isinstance(node, tree.And) is truth else self._any(alternatives)
+                if isinstance(node, tree.And) is truth:
+                    return self._all(list(zip(parts, alternatives, strict=True)), truth=truth)
+                return self._any(node, alternatives, truth=truth)
             case _:
-                return self.leaves.products(node, truth=truth)
+                return self._limited(node, self.leaves.products(node, truth=truth), truth=truth)
 
-    def boxes(self, products: Sequence[Product]) -> tuple[Box, ...]:
-        """The products multiplied out, each box once."""
-        self._bound(sum(math.prod(len(intervals) for intervals in product.sets.values()) for product in products))
-        boxes: dict[object, Box] = {}
-        for product in products:
-            names = tuple(product.sets)
-            for choice in itertools.product(*product.sets.values()):
-                intervals = dict(zip(names, choice, strict=True))
-                key = (frozenset(intervals.items()), frozenset(product.tests)) if len(products) > 1 else choice
-                boxes.setdefault(key, Box(intervals, product.tests))
-        return tuple(boxes.values())
+    def _all(self, parts: Sequence[tuple[tree.Node, list[Product]]], *, truth: bool) -> list[Product]:
+        """The conjunction; the parts without alternatives first, because they only make the others smaller.
 
-    def _all(self, alternatives: Iterable[list[Product]]) -> list[Product]:
-        """The conjunction; the parts without alternatives first, because they only make the others smaller."""
-        parts = list(alternatives)
-        single = [part for part in parts if len(part) == 1]
-        while len(single) > 1:  # in pairs, so that a long chain on one attribute does not cost its square
-            pairs = itertools.zip_longest(single[::2], single[1::2], fillvalue=[EVERYTHING])
-            single = [self._product(left, right) for left, right in pairs]
-        rest = [part for part in parts if len(part) != 1]
-        return functools.reduce(self._product, sorted(single + rest, key=len))
-
-    def _product(self, left: list[Product], right: list[Product]) -> list[Product]:
-        self._step(len(left) * len(right))
-        both = [self._both(one, other) for one in left for other in right]
-        result = _distinct([product for product in both if product is not None])
-        self._bound(len(result))
+        The parts with the fewest alternatives are multiplied out; those that no longer fit become one residual test.
+        """
+        single = [products for _, products in parts if len(products) == 1]
+        result = self._all_single(single)
+        several = sorted((part for part in parts if len(part[1]) != 1), key=lambda part: len(part[1]))
+        unfit: list[Product] = []
+        for node, products in several:
+            pairs = len(result) * len(products)
+            is_hopeful = pairs <= self.limits.boxes_max or (not unfit and self.steps + pairs <= self.limits.steps_max)
+            multiplied = self._product(result, products) if is_hopeful else None
+            if multiplied is None:
+                unfit.append(self._tested(node, products, truth=truth))
+            else:
+                result = multiplied
+        if unfit:
+            wide = self._all_single([[Product(product.sets)] for product in unfit])
+            tests = tuple(itertools.chain.from_iterable(product.tests for product in unfit))
+            test = tests[0] if len(tests) == 1 else AllOf(tests)
+            result = self._product(result, [Product(product.sets, (test,)) for product in wide]) or []
         return result
 
-    def _any(self, alternatives: Iterable[list[Product]]) -> list[Product]:
+    def _all_single(self, parts: list[list[Product]]) -> list[Product]:
+        """The conjunction of parts that have one product each: one product, or none."""
+        while len(parts) > 1:  # in pairs, so that a long chain on one attribute does not cost its square
+            pairs = itertools.zip_longest(parts[::2], parts[1::2], fillvalue=[EVERYTHING])
+            parts = [self._product(left, right) or [] for left, right in pairs]
+        return parts[0] if parts else [EVERYTHING]
+
+    def _product(self, left: list[Product], right: list[Product]) -> list[Product] | None:
+        """What is in both; None where that is more than the limit."""
+        result: dict[object, Product] = {}
+        several = len(left) * len(right) > 1
+        for one in left:
+            self._step(len(right) * max(1, len(one.sets) // 2))
+            for other in right:
+                both = self._both(one, other)
+                if both is not None:
+                    result[_key(both) if several else None] = both
+            if len(result) > self.limits.boxes_max:
+                return None
+        return list(result.values())
+
+    def _any(self, node: tree.Node, alternatives: Iterable[list[Product]], *, truth: bool) -> list[Product]:
         """The disjunction; what concerns one attribute alone becomes one set."""
         single: dict[str, list[Interval]] = {}
         others: list[Product] = []
@@ -98,8 +122,21 @@ class _NormalForm:
             else:
                 others.append(product)
         result = [Product({name: union(intervals)}) for name, intervals in single.items()] + _distinct(others)
-        self._bound(len(result))
-        return result
+        return self._limited(node, result, truth=truth)
+
+    def _limited(self, node: tree.Node, products: list[Product], *, truth: bool) -> list[Product]:
+        """The products of a node; one product with a residual test where they are more than the limit."""
+        return products if len(products) <= self.limits.boxes_max else [self._tested(node, products, truth=truth)]
+
+    def _tested(self, node: tree.Node, products: Sequence[Product], *, truth: bool) -> Product:
+        """A node as one residual test, and for each attribute that all its products constrain, their union."""
+        shared = set.intersection(*(set(product.sets) for product in products)) if products else set()
+        sets: dict[str, Intervals] = {}
+        for name in sorted(shared):
+            intervals = [interval for product in products for interval in product.sets[name]]
+            self._step(len(intervals))
+            sets[name] = union(intervals)
+        return Product(sets, (residue(self.leaves, node, truth=truth),))
 
     def _both(self, left: Product, right: Product) -> Product | None:
         """What is in both products; None where nothing is."""
@@ -116,21 +153,58 @@ class _NormalForm:
     def _step(self, steps: int) -> None:
         self.steps += steps
         if self.steps > self.limits.steps_max:
-            raise self._too_many(f"takes more than {self.limits.steps_max} steps to multiply out", "steps_max")
+            raise _TooManyStepsError
 
-    def _bound(self, boxes: int) -> None:
-        if boxes > self.limits.boxes_max:
-            raise self._too_many(f"has more alternatives than the limit of {self.limits.boxes_max}", "boxes_max")
 
-    def _too_many(self, what: str, limit: str) -> ConditionLimitError:
-        advice = "use fewer ORs inside ANDs and shorter lists, split it into several subscriptions"
-        return ConditionLimitError(f"the condition {what}: {advice}, or raise {limit}", self.text)
+def _boxes(products: Sequence[Product]) -> tuple[Box, ...]:
+    """The products multiplied out, each box once."""
+    boxes: dict[object, Box] = {}
+    for product in products:
+        names = tuple(product.sets)
+        for choice in itertools.product(*product.sets.values()):
+            intervals = dict(zip(names, choice, strict=True))
+            key = (frozenset(intervals.items()), frozenset(product.tests)) if len(products) > 1 else choice
+            boxes.setdefault(key, Box(intervals, product.tests))
+    return tuple(boxes.values())
+
+
+def _box_count(product: Product) -> int:
+    return math.prod(len(intervals) for intervals in product.sets.values())
+
+
+def _within_limit(products: list[Product], boxes_max: int) -> list[Product]:
+    """The products, some of them with coarser sets, so that their boxes are not more than the limit."""
+    counts = [_box_count(product) for product in products]
+    if sum(counts) <= boxes_max:
+        return products
+    result = list(products)
+    left = boxes_max
+    for done, number in enumerate(sorted(range(len(products)), key=counts.__getitem__)):
+        result[number] = _coarser(products[number], left // (len(products) - done))
+        left -= _box_count(result[number])
+    return result
+
+
+def _coarser(product: Product, boxes_max: int) -> Product:
+    """A product of fewer boxes: the longest sets become a few wide intervals, and a test says what is in them."""
+    sets = dict(product.sets)
+    tests = product.tests
+    while (count := math.prod(map(len, sets.values()))) > boxes_max:
+        name = max(sets, key=lambda name: len(sets[name]))
+        if sets[name] is product.sets[name]:
+            tests += (Within(name, sets[name]),)
+        sets[name] = runs(sets[name], max(1, len(sets[name]) * boxes_max // count))
+    return Product(sets, tests)
+
+
+def _key(product: Product) -> object:
+    return frozenset(product.sets.items()), product.tests
 
 
 def _distinct(products: list[Product]) -> list[Product]:
     if len(products) < 2:
         return products
-    return list({(frozenset(product.sets.items()), product.tests): product for product in products}.values())
+    return list({_key(product): product for product in products}.values())
 
 
 def _without_covered(products: list[Product]) -> list[Product]:

@@ -15,12 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fieldfare.boxes import BoxTable
-from fieldfare.errors import DuplicateIdError, InvalidIdError, SubscriptionError, UnknownIdError
+from fieldfare.errors import DuplicateIdError, EventError, InvalidIdError, SubscriptionError, UnknownIdError
 from fieldfare.language import compile_many
 from fieldfare.matching.arrow import batch_of_table
 from fieldfare.matching.batch import Batch
 from fieldfare.matching.bounds import box_table
 from fieldfare.matching.ids import ids_of
+from fieldfare.matching.nesting import flat
 from fieldfare.matching.rows import Event, batch_of_rows
 from fieldfare.matching.segment import Segment, merged
 from fieldfare.matching.snapshot import load_segments, save_segments
@@ -103,14 +104,31 @@ class Index:
         return sum(segment.nbytes for segment in self._segments)
 
     def match(self, event: Event) -> list[SubscriptionId]:
-        """The ids of the subscriptions that the event satisfies, in the order they were given."""
-        return self._stack.match(event)
+        """The ids of the subscriptions that the event satisfies, in the order they were given.
+
+        A dict inside the event gives attributes with dotted names, and one of exactly `low` and `high` is a range.
+        """
+        try:
+            return self._stack.match(flat(event) if self._stack.has_dotted else event)
+        except EventError:
+            attributes = flat(event)
+            if attributes is event:
+                raise
+            return self._stack.match(attributes)
 
     def match_rows(self, events: Sequence[Event]) -> pa.ListArray:
-        """For each event, a dict, the ids of the subscriptions it satisfies; the order inside a list is not defined."""
+        """For each event, as `match` reads it, the ids it satisfies; the order inside a list is not defined."""
         chunks = range(0, len(events), CHUNK_EVENTS)
-        batches = (batch_of_rows(events[start : start + CHUNK_EVENTS], self.attributes) for start in chunks)
-        return self._lists(batches)
+        return self._lists(self._batch(events[start : start + CHUNK_EVENTS]) for start in chunks)
+
+    def _batch(self, events: Sequence[Event]) -> Batch:
+        """The events in columns. Where no attribute has a dot, a dict inside shows by being no value."""
+        if not self._stack.has_dotted:
+            try:
+                return batch_of_rows(events, self.attributes)
+            except EventError:
+                pass
+        return batch_of_rows(list(map(flat, events)), self.attributes)
 
     def match_table(self, events: pa.Table | pa.RecordBatch) -> pa.ListArray:
         """For each row the ids of the subscriptions it satisfies; the order inside a list is not defined.

@@ -5,11 +5,26 @@ from __future__ import annotations
 import functools
 import math
 import operator
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fieldfare.language.leaves import calculated
-from fieldfare.model import Attribute, Comparison, Cut, Expression, Like, Literal, Section, Test, section_start
+from fieldfare.model import (
+    AllOf,
+    AnyOf,
+    Attribute,
+    Comparison,
+    Cut,
+    Expression,
+    Interval,
+    Like,
+    Literal,
+    Section,
+    Test,
+    Within,
+    section_start,
+)
 
 Points = Mapping[str, Cut]  # the value of each attribute, which is no range, as `rows.cuts_of` gives it
 
@@ -30,8 +45,19 @@ def attributes_of(tests: Iterable[Test]) -> frozenset[str]:
     """The attributes whose values some tests need."""
     names: set[str] = set()
     for test in tests:
-        names |= {test.attribute} if isinstance(test, Like) else _names(test.left) | _names(test.right)
+        match test:
+            case AllOf() | AnyOf():
+                names |= _names_combined(test)
+            case Comparison(_, left, right):
+                names |= _names(left) | _names(right)
+            case _:
+                names.add(test.attribute)
     return frozenset(names)
+
+
+@functools.lru_cache(maxsize=4_096)
+def _names_combined(test: AllOf | AnyOf) -> frozenset[str]:
+    return attributes_of(test.tests)
 
 
 def _names(expression: Expression) -> set[str]:
@@ -42,14 +68,37 @@ def _names(expression: Expression) -> set[str]:
 
 def passes(test: Test, points: Points) -> bool:
     """Whether an event passes a test, which `can_judge`."""
-    if isinstance(test, Like):
-        return _is_like(test, points[test.attribute])
-    return _compares(test, points)
+    match test:
+        case Comparison():
+            return _compares(test, points)
+        case Like():
+            return _is_like(test, points[test.attribute])
+        case Within():
+            return _is_within(test.intervals, points[test.attribute])
+        case AllOf(tests):
+            return all(passes(part, points) for part in tests)
+        case AnyOf(tests):
+            return any(passes(part, points) for part in tests)
 
 
 def can_judge(test: Test) -> bool:
     """Whether `passes` knows how to answer a test; it does not know the _ of LIKE."""
+    if isinstance(test, AllOf | AnyOf):
+        return _can_judge_all(test)
     return not isinstance(test, Like) or "" not in test.pattern
+
+
+@functools.lru_cache(maxsize=4_096)
+def _can_judge_all(test: AllOf | AnyOf) -> bool:
+    return all(map(can_judge, test.tests))
+
+
+def _is_within(intervals: tuple[Interval, ...], point: Cut) -> bool:
+    at = bisect_right(intervals, point, key=_low)
+    return at > 0 and point < intervals[at - 1].high
+
+
+_low: Callable[[Interval], Cut] = operator.attrgetter("low")
 
 
 def _compares(test: Comparison, points: Points) -> bool:

@@ -59,7 +59,13 @@ class SegmentStack:
     @cached_property
     def attributes(self) -> tuple[str, ...]:
         """The attributes that conditions ask about."""
-        return tuple(sorted({name for segment in self.segments for name in segment.part.attributes}))
+        parts = [segment.part for segment in self.segments]
+        return tuple(sorted({name for part in parts for name in (*part.attributes, *part.residuals.attributes)}))
+
+    @cached_property
+    def has_dotted(self) -> bool:
+        """Whether conditions ask about attributes that may be nested in an event."""
+        return any("." in name for name in self.attributes)
 
     # Matching
 

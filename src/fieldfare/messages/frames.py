@@ -18,8 +18,9 @@ CONDITION_CHARACTERS_MAX = 16_384  # compiling holds up everybody at an edge: lo
 # Of an event at one edge: they only grow, within one topic in the order of delivery. -1 is before the first.
 Position: TypeAlias = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
 Ref: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # a client's number for a request, which the answer repeats
-# Of a topic, a subscription. A `$` alone would let a line break follow.
-Name: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$(?!\n)")]
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$(?!\n)"  # a `$` alone would let a line break follow
+Name: TypeAlias = Annotated[str, Meta(pattern=NAME_PATTERN)]  # of a topic, a subscription
+ConditionText: TypeAlias = Annotated[str, Meta(max_length=CONDITION_CHARACTERS_MAX)]
 Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]  # an id that others made
 Window: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
 
@@ -58,7 +59,7 @@ class Subscribe(_Frame, frozen=True, tag="subscribe"):
 
     ref: Ref
     topic: Name
-    condition: Annotated[str, Meta(max_length=CONDITION_CHARACTERS_MAX)]
+    condition: ConditionText
     qos: Requested = Requested()
     name: Name | None = None
     after: Position | None = None  # deliver what came after this position; None: from now on, or as durability says

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from fieldfare.messages.frames import FRAME_BYTES_MAX, ClientFrame, EdgeFrame
+from fieldfare.messages.wording import in_words
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -74,7 +75,7 @@ class LineCodec(Generic[In, Out]):
         except RecursionError:
             return UnreadableLine(_ref_of(line), "nested too deep")
         except msgspec.DecodeError as error:
-            return UnreadableLine(_ref_of(line), str(error))
+            return UnreadableLine(_ref_of(line), in_words(error))
 
 
 def _ref_of(line: bytes | str) -> int | None:

@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from fieldfare.errors import ConfigError
 from fieldfare.messages import Name
+from fieldfare.messages.wording import NAME_RULE, in_words
 from fieldfare.qos import Matching, Offered
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.quotas import EVERY_TENANT, Quota
@@ -223,8 +224,7 @@ def _check_tables(document: Mapping[str, Any], file: Path) -> None:
         if isinstance(named := tables.get(kind), dict):
             tables |= {f"{kind}.{name}": table for name, table in named.items()}
             problems += [
-                f"{file}: {kind}.{name}: a name has letters, digits and . _ - only, at most 128, and begins with a "
-                "letter or a digit"
+                f"{file}: {kind}.{name}: {NAME_RULE}"
                 for name in named
                 if not is_name(name) and (kind, name) != ("quotas", EVERY_TENANT)
             ]
@@ -269,7 +269,7 @@ def _filled(kind: type[_Filled], table: Mapping[str, _Given], problems: list[str
             found = _items(value) if is_text and _is_list(types[key]) else value
             values[key] = msgspec.convert(found, types[key], strict=not is_text)
         except msgspec.ValidationError as error:
-            problems.append(f"{where}: {_allowed(types[key]) or error}")
+            problems.append(f"{where}: {_allowed(types[key]) or in_words(error)}")
     return kind(**values)
 
 

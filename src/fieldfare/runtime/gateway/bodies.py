@@ -12,6 +12,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from fieldfare.events import UnreadableError, json_values
+from fieldfare.messages.wording import in_words
 from fieldfare.runtime.gateway.ports import GatewayOptions
 from fieldfare.runtime.gateway.problems import ProblemError, invalid
 
@@ -59,9 +60,12 @@ def decode(body: bytes, kind: Any) -> Any:
         raise invalid(f"the body: {error}") from error
 
 
-def convert(values: Any, kind: Any, *, is_text: bool = False) -> Any:
-    """Values as a type that says what is allowed; all are strings where they came in a URL or in headers."""
+def convert(values: Any, kind: Any, *, is_text: bool = False, place: str = "") -> Any:
+    """Values as a type that says what is allowed; all are strings where they came in a URL or in headers.
+
+    `place` says in a refusal what a value is that has no name in the request.
+    """
     try:
         return msgspec.convert(values, kind, strict=not is_text)
     except msgspec.ValidationError as error:
-        raise invalid(str(error)) from error
+        raise invalid(in_words(error, place)) from error

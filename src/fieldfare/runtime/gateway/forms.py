@@ -10,12 +10,11 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Raw
 
-from fieldfare.messages import Delivery, Name, Notice, Position, Text
+from fieldfare.messages import ConditionText, Delivery, Name, Notice, Position, Text
 from fieldfare.qos import Durability, Matching, Offered, Published, Reliability, Requested, Seconds
 
 TRIAL_EVENTS_MAX = 1_000
 
-Condition: TypeAlias = Annotated[str, Meta(max_length=65_536)]
 PageSize: TypeAlias = Annotated[int, Meta(ge=1, le=1000)]
 EventAttributes: TypeAlias = dict[str, Any]
 
@@ -75,7 +74,7 @@ class NewSubscription(Form, frozen=True):
     """A subscription. It lives until it is deleted; its events wait to be polled, streamed or attached to."""
 
     topic: Name
-    condition: Condition
+    condition: ConditionText
     qos: Requested = Requested()
     name: Name | None = None  # subscribing again by the same name goes on where it was; without one, a name is made
     after: Position | None = None
@@ -148,7 +147,7 @@ class TopicSettings(Form, frozen=True):
 class Trial(Form, frozen=True):
     """A condition to try on sample events."""
 
-    condition: Condition
+    condition: ConditionText
     events: Annotated[list[EventAttributes], Meta(max_length=TRIAL_EVENTS_MAX)]
     topic: Name | None = None  # if given, the right to subscribe to it is checked as well
 

@@ -99,7 +99,10 @@ async def _understood(request: Request, endpoint: Endpoint, gateway: Gateway) ->
     """Everything that a request says. Nothing of its body is read before it is known who asks."""
     client_host = request.client.host if request.client else ""
     identity = _NOBODY if endpoint.is_open else identify(request.headers, client_host, gateway.authenticator)
-    path = {name: bodies.convert(value, PATH_TYPES[name]) for name, value in request.path_params.items()}
+    path = {
+        name: bodies.convert(value, PATH_TYPES[name], place=f"the path's {name}")
+        for name, value in request.path_params.items()
+    }
     pairs = request.query_params.multi_items()
     if len(pairs) > len(request.query_params):
         raise invalid("a parameter of the query stands twice")

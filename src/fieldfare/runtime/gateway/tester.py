@@ -18,7 +18,8 @@ from fieldfare.language import Limits, compile_many
 from fieldfare.language import compile as compile_condition
 from fieldfare.language.tokens import tokens_of
 from fieldfare.matching.index import Index
-from fieldfare.model import Arithmetic, Attribute, Condition, Expression, Interval, Like, Range, Section, section_start
+from fieldfare.matching.passing import attributes_of as attributes_of_tests
+from fieldfare.model import Condition, Interval, Range, Section, section_start
 from fieldfare.runtime.gateway.forms import FailedPart, Verdict
 from fieldfare.runtime.gateway.problems import ProblemError, invalid
 
@@ -153,17 +154,5 @@ def _names(part: Condition) -> set[str]:
     names: set[str] = set()
     for box in part.boxes:
         names |= box.intervals.keys()
-        for test in box.tests:
-            if isinstance(test, Like):
-                names.add(test.attribute)
-            else:
-                names |= {*_names_in(test.left), *_names_in(test.right)}
+        names |= attributes_of_tests(box.tests)
     return names
-
-
-def _names_in(expression: Expression) -> Iterator[str]:
-    if isinstance(expression, Attribute):
-        yield expression.name
-    elif isinstance(expression, Arithmetic):
-        yield from _names_in(expression.left)
-        yield from _names_in(expression.right)
