@@ -45,6 +45,7 @@ _SLOW = (
     "faults/test_security",
     "runtime/test_service",
     "pipeline/test_spark_session",
+    "pipeline/test_connect",
     "postgres",
     "matching/test_kernel_cache",
     "bench/test_broker",
