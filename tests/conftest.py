@@ -46,6 +46,7 @@ _SLOW = (
     "runtime/test_service",
     "pipeline/test_spark_session",
     "pipeline/test_connect",
+    "pipeline/test_worker_python",
     "postgres",
     "matching/test_kernel_cache",
     "bench/test_broker",

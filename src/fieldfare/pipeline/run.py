@@ -36,6 +36,7 @@ from fieldfare.pipeline.stages import BatchInput, BatchPlan, written
 from fieldfare.pipeline.summary import BatchSummary, Summary
 from fieldfare.pipeline.system_columns import APPENDED_AT
 from fieldfare.pipeline.watching import Watcher
+from fieldfare.pipeline.worker_python import check_worker_python
 from fieldfare.store.base import ALL, Order, Scope
 from fieldfare.store.catalog import Catalog
 from fieldfare.store.subscription_store import SubscriptionStore, open_store
@@ -98,6 +99,7 @@ class Pipeline:
 
     def run(self, events: DataFrame | FolderSource) -> Summary:
         """Match a stream of events, or the files of a folder, until stopped."""
+        check_worker_python(self._spark)
         state = self._options.checkpoint / "fieldfare"
         make_folder(state)
         with _sole_owner(state / "lock"), open_store(self._options.store, create=False) as store:
