@@ -42,6 +42,7 @@ def test_the_identity_is_durable_before_the_output_learns_it(tmp_path: Path, mon
     state = options.checkpoint / "fieldfare"
     flushed = FlushedFiles(monkeypatch)
     seen = []
+    monkeypatch.setattr("fieldfare.pipeline.run.check_worker_python", lambda _: None)  # there is no Spark here
 
     def prepare(output: OutputFolder) -> None:
         seen.append((output._owner.owner, [path in flushed for path in expected]))

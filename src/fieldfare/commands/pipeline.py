@@ -27,7 +27,7 @@ def _pipeline() -> None:
 @app.command()
 def run(
     *,
-    events: Annotated[Path, typer.Option(help="Folder of Parquet or JSON lines files, which may grow.")],
+    events: Annotated[Path, typer.Option(help="Folder of Parquet, JSON lines or CSV files, which may grow.")],
     output: Annotated[Path, typer.Option(help="Folder of the matches: a Parquet table, committed batch by batch.")],
     checkpoint: Annotated[Path, typer.Option(help="Folder where the pipeline remembers what it has done.")],
     store: Annotated[str, typer.Option(envvar="FIELDFARE_STORE", help="The subscriptions.")] = "fieldfare.db",
@@ -41,6 +41,10 @@ def run(
     hops: Annotated[int, typer.Option(min=1, help="With clusters: clusters that an event visits.")] = 1,
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's subscriptions.", show_default="all")] = None,
     topic: Annotated[str | None, typer.Option(help="Only subscriptions to this topic.", show_default="all")] = None,
+    file_format: Annotated[
+        str | None,
+        typer.Option("--format", help="What the files are: json, csv or parquet.", show_default="from files"),
+    ] = None,
     schema: Annotated[
         str | None, typer.Option(help="Columns of the events, as in SQL: 'a INT, b STRING'.", show_default="from files")
     ] = None,
@@ -88,6 +92,9 @@ def run(
         write=WriteOptions(explode=explode, only_matched=only_matched),
         until_idle=until_idle,
     )
+    source = FolderSource(
+        events, checkpoint / "fieldfare" / "ledger", file_format, schema, events_per_batch_max=events_per_batch
+    )
     console = Console(stderr=True)
     checkpoint.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -98,9 +105,6 @@ def run(
             progress.notice(f"Metrics: {metrics.address}")
             watchers.append(metrics)
         spark = stack.enter_context(spark_session("fieldfare-pipeline", checkpoint / "spark.log", master))
-        source = FolderSource(
-            events, checkpoint / "fieldfare" / "ledger", schema=schema, events_per_batch_max=events_per_batch
-        )
         pipeline = Pipeline(spark, options, watcher=Watchers(watchers))
         _stop_on_signals(pipeline)
         summary = pipeline.run(source)

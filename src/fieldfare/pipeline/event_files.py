@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 from fieldfare.errors import InputError
 from fieldfare.files.formats import Format
 from fieldfare.files.lines import RowError, json_lines
-from fieldfare.pipeline.json_events import FaultValue, JsonEvents
+from fieldfare.pipeline.csv_events import CsvEvents, count_records, csv_schema
+from fieldfare.pipeline.json_events import FaultValue, JsonEvents, TextBlock
 from fieldfare.pipeline.ledger import Slice
 from fieldfare.pipeline.system_columns import APPENDED_AT, FAULT
 
@@ -36,13 +37,31 @@ def why_unreadable(error: Exception) -> str:
     return str(error)
 
 
+FORMAT_NAMES = {Format.CSV: "CSV", Format.JSON_LINES: "JSON lines", Format.PARQUET: "Parquet"}
+_PARQUET_START = b"PAR1"
+
+
+def require_format(path: Path, file_format: Format) -> None:
+    """Raise an InputError if a file is of another format: its suffix says so, or it is Parquet and not text."""
+    wanted = FORMAT_NAMES[file_format]
+    for other, name in FORMAT_NAMES.items():
+        if other is not file_format and path.suffix.lower() in other.value:
+            raise InputError(f"{path}: its name says that it is {name}, but the events are read as {wanted}")
+    if file_format is not Format.PARQUET:
+        with path.open("rb") as stream:
+            if stream.read(len(_PARQUET_START)) == _PARQUET_START:
+                raise InputError(f"{path}: it is a Parquet file, but the events are read as {wanted}")
+
+
 def count_rows(path: Path, file_format: Format) -> int:
-    """The number of rows in a file: what a Parquet footer says, or the lines of text, empty ones too."""
+    """The number of rows: what a Parquet footer says, the records of CSV, or the lines of JSON, empty ones too."""
     if file_format is Format.PARQUET:
         footer = pq.read_metadata(path)
         if footer.num_rows != sum(footer.row_group(group).num_rows for group in range(footer.num_row_groups)):
             raise pa.ArrowInvalid("its row groups have not as many rows as its footer says")
         return int(footer.num_rows)
+    if file_format is Format.CSV:
+        return count_records(path)
     lines, last = 0, b"\n"
     with path.open("rb") as stream:
         while chunk := stream.read(1 << 20):
@@ -53,7 +72,10 @@ def count_rows(path: Path, file_format: Format) -> int:
 
 def inferred_schema(paths: Sequence[Path], file_format: Format) -> pa.Schema:
     """The schema of the events in the first files: of the first sound Parquet file, or of the first lines of text."""
-    schema = _parquet_schema(paths) if file_format is Format.PARQUET else _json_schema(paths)
+    if file_format is Format.CSV:
+        schema = csv_schema(paths, _INFERRED_LINES)
+    else:
+        schema = _parquet_schema(paths) if file_format is Format.PARQUET else _json_schema(paths)
     if not schema.names:
         raise InputError("the events have no columns")
     return pa.schema([pa.field(field.name, _PLAIN.get(kind := _decoded(field.type), kind)) for field in schema])
@@ -112,12 +134,28 @@ class EventReader:
             yield self._fault(part, part.name, part.fault)
             return
         path = self.folder / part.name
+        self.check_schema()
         try:
             if path.stat().st_size != part.bytes:
                 raise pa.ArrowInvalid("it was changed after it was found; write files elsewhere and rename them")
-            yield from self._parquet(path, part) if self.format is Format.PARQUET else self._json_lines(path, part)
-        except UNREADABLE as error:
+            yield from self._batches(path, part)
+        except (InputError, *UNREADABLE) as error:
             yield self._fault(part, part.name, why_unreadable(error))
+
+    def check_schema(self) -> None:
+        """Raise an InputError if files of this format cannot hold values of a column's type."""
+        if self.format is Format.CSV:
+            CsvEvents.of(self._events)
+        elif self.format is Format.JSON_LINES:
+            JsonEvents.of(self._events)
+
+    def _batches(self, path: Path, part: Slice) -> Iterator[pa.RecordBatch]:
+        if self.format is Format.PARQUET:
+            yield from self._parquet(path, part)
+            return
+        text = self._csv(path, part) if self.format is Format.CSV else self._json_lines(path, part)
+        for columns, faults in text:
+            yield self._batch(columns, part, faults)
 
     @property
     def _events(self) -> pa.Schema:
@@ -152,10 +190,12 @@ class EventReader:
                     yield self._fault(part, f"{part.name}:{start + 1}-{stop}", why_unreadable(error))
                 group_start = group_end
 
-    def _json_lines(self, path: Path, part: Slice) -> Iterator[pa.RecordBatch]:
+    def _json_lines(self, path: Path, part: Slice) -> Iterator[TextBlock]:
         with path.open("rb") as stream:
-            for columns, faults in JsonEvents.of(self._events).read(stream, part):
-                yield self._batch(columns, part, faults)
+            yield from JsonEvents.of(self._events).read(stream, part)
+
+    def _csv(self, path: Path, part: Slice) -> Iterator[TextBlock]:
+        return CsvEvents.of(self._events).read(path, part)
 
 
 def _group_columns(file: pq.ParquetFile, group: int, rows: range, schema: pa.Schema) -> Iterator[list[pa.Array]]:

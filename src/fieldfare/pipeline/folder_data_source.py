@@ -18,10 +18,12 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from fieldfare.errors import InputError
 from fieldfare.files.formats import Format
-from fieldfare.pipeline.event_files import UNREADABLE, count_rows, why_unreadable
+from fieldfare.pipeline.event_files import UNREADABLE, count_rows, require_format, why_unreadable
 from fieldfare.pipeline.ledger import EventFile, FileList, Ledger
 
+LEDGER_NAME = "files.jsonl"
 _NOT_EVENTS = (".tmp", ".crc", ".inprogress")
 _COMPACTED_FILES_MIN = 1_000  # a shorter ledger is not worth the work
 _COMPACTION_SECONDS = 600.0  # from one look at the folder to the next
@@ -49,7 +51,7 @@ class _SliceReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._folder = Path(options["folder"])
-        self._ledger_path = Path(options["ledger"]) / "files.jsonl"
+        self._ledger_path = Path(options["ledger"]) / LEDGER_NAME
         self._format = Format[options["file_format"]]
         self._events_max = int(options["events_per_batch_max"])
         self._open_ledger: Ledger | None = None
@@ -108,8 +110,9 @@ def _inspected(folder: Path, found: FoundFile, file_format: Format) -> EventFile
     """A file as it goes into the ledger."""
     appended_at = found.changed_at // 1000
     try:
+        require_format(folder / found.name, file_format)
         return EventFile(found.name, found.bytes, count_rows(folder / found.name, file_format), appended_at)
-    except UNREADABLE as error:
+    except (InputError, *UNREADABLE) as error:
         return EventFile(found.name, found.bytes, 1, appended_at, fault=why_unreadable(error))
 
 

@@ -20,6 +20,7 @@ from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongTy
 from fieldfare.errors import EventError, InvalidIdError, SubscriptionError
 from fieldfare.matching.index import Index
 from fieldfare.pipeline.types import arrow_schema, check_types
+from fieldfare.pipeline.worker_python import check_worker_python
 from fieldfare.store.outputs import SUBSCRIPTION_IDS
 
 _ARROW_ID_TYPES: dict[type[DataType], pa.DataType] = {
@@ -40,6 +41,7 @@ def match(events: DataFrame, subscriptions: DataFrame, *, snapshots: str | Path 
     `snapshots` is a folder that the driver and all executors share, where the index is left for the executors. The
     default is a temporary folder of the driver, which suits local Spark; a cluster needs shared storage.
     """
+    check_worker_python(events.sparkSession)
     id_type = _id_type(subscriptions)
     schema = _result_schema(events, id_type)
     table = subscriptions.select("subscription_id", "condition").toArrow()

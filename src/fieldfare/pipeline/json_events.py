@@ -26,10 +26,11 @@ from fieldfare.pipeline.ledger import Slice
 
 _BLOCK_ROWS = 16_384
 _BLOCK_BYTES = 4 * LINE_BYTES_MAX
-_FLOAT_MAX = 3.4028234663852886e38  # of 32 bits; beyond it, Arrow would make infinity of a number
+FLOAT_MAX = 3.4028234663852886e38  # of 32 bits; beyond it, Arrow would make infinity of a number
 _DECIMAL_PLACES_MAX = 38
 
 FaultValue: TypeAlias = dict[str, str | None]
+TextBlock: TypeAlias = tuple[list[pa.Array], list[FaultValue | None]]  # columns, and beside them each row's fault
 
 
 class _Block(NamedTuple):
@@ -53,17 +54,11 @@ class JsonEvents:
         """The reader for a schema, kept for the next files."""
         return JsonEvents(schema)
 
-    def read(self, stream: BinaryIO, part: Slice) -> Iterator[tuple[list[pa.Array], list[FaultValue | None]]]:
+    def read(self, stream: BinaryIO, part: Slice) -> Iterator[TextBlock]:
         """The columns of some lines, and beside them the fault of each line, or None. Empty lines are passed over."""
         for block in _blocks(stream, part):
             rows, reasons = self._rows(block)
-            try:
-                columns = self._columns(rows)
-            except (pa.ArrowException, OverflowError):  # a number does not fit its column: find out which
-                for place, row in enumerate(rows):
-                    if misfit := self._misfit(row):
-                        rows[place], reasons[place] = {}, misfit
-                columns = self._columns(rows)
+            columns = fitting_columns(self._schema, rows, reasons)
             yield columns, _faults(part, block, reasons)
 
     def _rows(self, block: _Block) -> tuple[list[dict[str, Any]], list[str | None]]:
@@ -94,16 +89,29 @@ class JsonEvents:
             _check_decimals(row)
         return row
 
-    def _columns(self, rows: Sequence[dict[str, Any]]) -> list[pa.Array]:
-        return [pa.array([row.get(field.name) for row in rows], field.type) for field in self._schema]
 
-    def _misfit(self, row: dict[str, Any]) -> str | None:
-        for field in self._schema:
-            try:
-                pa.array([row.get(field.name)], field.type)
-            except (pa.ArrowException, OverflowError) as error:
-                return f"column {field.name!r}: {error}"
-        return None
+def fitting_columns(schema: pa.Schema, rows: list[dict[str, Any]], reasons: list[str | None]) -> list[pa.Array]:
+    """The rows as columns of a schema. A row with a number that does not fit is emptied, and gets the reason."""
+    try:
+        return _columns(schema, rows)
+    except (pa.ArrowException, OverflowError):  # a number does not fit its column: find out which
+        for place, row in enumerate(rows):
+            if misfit := _misfit(schema, row):
+                rows[place], reasons[place] = {}, misfit
+        return _columns(schema, rows)
+
+
+def _columns(schema: pa.Schema, rows: Sequence[dict[str, Any]]) -> list[pa.Array]:
+    return [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
+
+
+def _misfit(schema: pa.Schema, row: dict[str, Any]) -> str | None:
+    for field in schema:
+        try:
+            pa.array([row.get(field.name)], field.type)
+        except (pa.ArrowException, OverflowError) as error:
+            return f"column {field.name!r}: {error}"
+    return None
 
 
 def _check_decimals(value: Any) -> None:
@@ -172,7 +180,7 @@ def _value_type(kind: pa.DataType) -> Any:
 _PLAIN: tuple[tuple[Callable[[pa.DataType], bool], Any], ...] = (
     (pa.types.is_boolean, bool),
     (pa.types.is_integer, int),
-    (pa.types.is_float32, Annotated[float, msgspec.Meta(ge=-_FLOAT_MAX, le=_FLOAT_MAX)]),
+    (pa.types.is_float32, Annotated[float, msgspec.Meta(ge=-FLOAT_MAX, le=FLOAT_MAX)]),
     (pa.types.is_float64, float),
     (pa.types.is_decimal, decimal.Decimal),
     (pa.types.is_string, str),

@@ -10,11 +10,14 @@ from enum import Enum, auto
 from pyspark.errors import PySparkException
 
 from fieldfare.errors import FieldfareError, HistoryError, OutputError, SnapshotError, StoreUnavailableError
+from fieldfare.pipeline.worker_python import ADVICE
 
 # A task's error reaches the driver as text; so do those of Spark's own files.
 _PASSING_TEXTS = (OutputError.__name__, "No space left on device", "Disk quota exceeded")
 
 
+# Workers run a Python that is not ours, or lack a package: to try again does not help.
+_WRONG_PYTHON_TEXTS = ("ModuleNotFoundError: No module named", "PYTHON_VERSION_MISMATCH")
 _NAMED_ERROR = re.compile(r"(fieldfare|pyarrow|builtins|java|org)?[\w.]*(Error|Exception): ")
 
 
@@ -36,7 +39,7 @@ def remedy_for(error: BaseException) -> Remedy:
         isinstance(cause, SnapshotError | HistoryError) or _is_in(cause, SnapshotError.__name__) for cause in causes
     ):
         return Remedy.REBUILD
-    return Remedy.RETRY if _is_of_spark(error) else Remedy.NONE
+    return Remedy.RETRY if _is_of_spark(error) and not _is_of_python(error) else Remedy.NONE
 
 
 def _passes(cause: BaseException) -> bool:
@@ -54,7 +57,12 @@ def reason_of(error: BaseException) -> str:
     """The line that says what went wrong: an error of a task comes with pages around it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if _NAMED_ERROR.match(line)]
-    return (named or lines or [type(error).__name__])[-1 if named else 0]
+    reason = (named or lines or [type(error).__name__])[-1 if named else 0]
+    return f"{reason}: {ADVICE}" if _is_of_python(error) else reason
+
+
+def _is_of_python(error: BaseException) -> bool:
+    return any(_is_in(error, text) for text in _WRONG_PYTHON_TEXTS)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -31,11 +31,12 @@ from fieldfare.pipeline.control import Control, Elasticity
 from fieldfare.pipeline.output import CommittedBatch, OutputFolder, WriteOptions
 from fieldfare.pipeline.remedies import Remedy, reason_of, remedy_for
 from fieldfare.pipeline.reports import BatchReport
-from fieldfare.pipeline.source import FolderSource, stream_folder
+from fieldfare.pipeline.source import FolderSource, is_ready, stream_folder
 from fieldfare.pipeline.stages import BatchInput, BatchPlan, written
 from fieldfare.pipeline.summary import BatchSummary, Summary
 from fieldfare.pipeline.system_columns import APPENDED_AT
 from fieldfare.pipeline.watching import Watcher
+from fieldfare.pipeline.worker_python import check_worker_python
 from fieldfare.store.base import ALL, Order, Scope
 from fieldfare.store.catalog import Catalog
 from fieldfare.store.subscription_store import SubscriptionStore, open_store
@@ -98,6 +99,7 @@ class Pipeline:
 
     def run(self, events: DataFrame | FolderSource) -> Summary:
         """Match a stream of events, or the files of a folder, until stopped."""
+        check_worker_python(self._spark)
         state = self._options.checkpoint / "fieldfare"
         make_folder(state)
         with _sole_owner(state / "lock"), open_store(self._options.store, create=False) as store:
@@ -146,6 +148,8 @@ class Pipeline:
 
     def _supervise(self, events: DataFrame | FolderSource, batches: _Batches) -> None:
         """Run the query; where it ends by something that may pass, start it again on its checkpoint."""
+        if isinstance(events, FolderSource) and not self._await_files(events):
+            return
         while not self._stopping.is_set():
             self._failure = None
             try:
@@ -157,6 +161,19 @@ class Pipeline:
                 if self._stopping.is_set():
                     return  # it ended because it was told to
                 self.overcome(self._cause_of(error), batches.catalog)
+
+    def _await_files(self, source: FolderSource) -> bool:
+        """Wait for the first event file, if only that can tell what the events are. False: there is none to read."""
+        if is_ready(source):
+            return True
+        if self._options.until_idle:
+            self._watcher.notice(f"{source.folder} is empty: there is nothing to match")
+            return False
+        self._watcher.notice(f"waiting for the first file in {source.folder}, which says what the events are like")
+        while not self._stopping.wait(_POLL_SECONDS):
+            if is_ready(source):
+                return True
+        return False
 
     def _cause_of(self, error: Exception) -> Exception:
         """The error of the batch itself, if that is what ended the query, which gives only its text."""

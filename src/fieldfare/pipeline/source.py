@@ -1,4 +1,4 @@
-"""The event source of the pipeline: a folder of Parquet or JSON lines files that grows.
+"""The event source of the pipeline: a folder of Parquet, JSON lines or CSV files that grows.
 
 Spark streams only the names of slices of files; the events are read from the files in the Python worker that needs
 them. Writers rename complete files into the folder, and never change them nor use a name twice.
@@ -23,8 +23,9 @@ from fieldfare.pipeline.event_files import (
     AssignedReader,
     EventReader,
     inferred_schema,
+    require_format,
 )
-from fieldfare.pipeline.folder_data_source import FolderDataSource, found_files
+from fieldfare.pipeline.folder_data_source import LEDGER_NAME, FolderDataSource, found_files
 from fieldfare.pipeline.ledger import Slice, divided
 from fieldfare.pipeline.stages import BatchInput
 from fieldfare.pipeline.system_columns import APPENDED_AT, FAULT
@@ -33,19 +34,22 @@ from fieldfare.pipeline.types import arrow_schema
 FAULT_TYPE = StructType([StructField(name, StringType()) for name in ("place", "reason", "raw")])
 _TASK_EVENTS_MIN = 2_000  # fewer are not worth a task of their own
 _INFERRED_FILES = 10
+FORMATS = {"json": Format.JSON_LINES, "csv": Format.CSV, "parquet": Format.PARQUET}
+_FORMAT, _SCHEMA = "format", "schema.json"  # in the ledger's folder: what an earlier run saw
 
 
 @dataclass(frozen=True)
 class FolderSource:
     """A folder of event files, and how to read it.
 
-    `ledger` is a folder inside the checkpoint, on the same shared storage. The format and the schema are those of the
-    first files if they are not given; a schema may be DDL text, such as `symbol STRING, price DOUBLE`.
+    `ledger` is a folder inside the checkpoint, on the same shared storage. The format ("json", "csv" or "parquet") and
+    the schema are those of the first files if they are not given; a schema may be DDL text, such as `symbol STRING,
+    price DOUBLE`. Where both are given, the folder may be empty at first.
     """
 
     folder: Path
     ledger: Path
-    format: Format | None = None
+    format: Format | str | None = None
     schema: StructType | str | None = None
     events_per_batch_max: int = 100_000
     tasks_per_batch: int = field(default_factory=lambda: os.cpu_count() or 1)
@@ -53,6 +57,8 @@ class FolderSource:
     def __post_init__(self) -> None:
         if self.events_per_batch_max < 1 or self.tasks_per_batch < 1:
             raise InputError("a batch needs at least one event and one task")
+        if isinstance(self.format, str) and self.format not in FORMATS:
+            raise InputError(f"format {self.format!r} is not known; it is one of {', '.join(FORMATS)}")
 
 
 @dataclass(frozen=True)
@@ -85,9 +91,12 @@ def stream_folder(spark: SparkSession, source: FolderSource) -> SliceStream:
     """
     if not source.folder.is_dir():
         raise InputError(f"{source.folder}: there is no such folder to read events from")
-    file_format = source.format or _format(source.folder)
+    file_format = _format(source)
     schema = _with_system_columns(_schema(spark, source, file_format))
+    if source.format is None:
+        _save(source.ledger / _FORMAT, next(name for name, known in FORMATS.items() if known is file_format))
     reader = EventReader(source.folder.absolute(), file_format, arrow_schema(spark, schema))
+    reader.check_schema()
     spark.dataSource.register(FolderDataSource)
     options = {
         "folder": str(source.folder.absolute()),
@@ -99,34 +108,65 @@ def stream_folder(spark: SparkSession, source: FolderSource) -> SliceStream:
     return SliceStream(slices, reader, schema, source.tasks_per_batch)
 
 
-def _format(folder: Path) -> Format:
-    files = found_files(folder)
+def is_ready(source: FolderSource) -> bool:
+    """Whether the folder can be read: format and schema are known, or there is a file that may tell them."""
+    has_format = source.format is not None or (source.ledger / _FORMAT).exists()
+    has_schema = source.schema is not None or (source.ledger / _SCHEMA).exists()
+    return (has_format and has_schema) or not source.folder.is_dir() or any(_telling_files(source.folder))
+
+
+def _telling_files(folder: Path) -> list[Path]:
+    """The first files that are not empty."""
+    return [folder / file.name for file in found_files(folder) if file.bytes][:_INFERRED_FILES]
+
+
+def _format(source: FolderSource) -> Format:
+    """The events' format: as given, or as an earlier run on this checkpoint saw it, or as the first file has it."""
+    files = _telling_files(source.folder)
+    saved = source.ledger / _FORMAT
+    if source.format is not None:
+        given = FORMATS[source.format] if isinstance(source.format, str) else source.format
+        if files and not (source.ledger / LEDGER_NAME).exists():  # later, another format is the fault of one file
+            require_format(files[0], given)
+        return given
+    if saved.exists():
+        return FORMATS[saved.read_text(encoding="utf-8")]
     if not files:
-        raise InputError(f"{folder}: it is empty, so its format is not known; name it, or put a file there first")
-    file_format = format_of(Path(files[0].name))
-    if file_format is Format.CSV:
-        raise InputError(f"{folder}: a stream reads Parquet or JSON lines, not CSV")
-    return file_format
+        raise InputError(
+            f"{source.folder}: it is empty, so its format is not known; name it, or put a file there first"
+        )
+    try:
+        found = format_of(files[0])
+        require_format(files[0], found)
+    except InputError as error:
+        raise InputError(f"{error}; or name the format: {', '.join(FORMATS)}") from error
+    return found
 
 
 def _schema(spark: SparkSession, source: FolderSource, file_format: Format) -> StructType:
     """The events' schema: as given, or as an earlier run on this checkpoint saw it, or as the first files have it."""
     if source.schema is not None:
         return spark.createDataFrame([], source.schema).schema
-    saved = source.ledger / "schema.json"
+    saved = source.ledger / _SCHEMA
     if saved.exists():
         return StructType.fromJson(json.loads(saved.read_bytes()))
-    paths = [source.folder / file.name for file in found_files(source.folder)[:_INFERRED_FILES]]
     try:
-        schema = spark.createDataFrame(inferred_schema(paths, file_format).empty_table()).schema
+        inferred = inferred_schema(_telling_files(source.folder), file_format)
+        schema = spark.createDataFrame(inferred.empty_table()).schema
     except (PySparkException, InputError, OverflowError, *UNREADABLE) as error:
         raise InputError(
             f"{source.folder}: cannot tell the events' schema: {error}; give it, as in 'price DOUBLE'"
         ) from error
-    saved.parent.mkdir(parents=True, exist_ok=True)
-    with AtomicFile(saved) as stream:
-        stream.write(schema.json().encode())
+    _save(saved, schema.json())
     return schema
+
+
+def _save(path: Path, text: str) -> None:
+    """Remember what this run saw, unless an earlier one has."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with AtomicFile(path) as stream:
+            stream.write(text.encode())
 
 
 def _with_system_columns(schema: StructType) -> StructType:

@@ -149,7 +149,7 @@ class TopicBridge:
             return
         arguments = ["pipeline", "run", "--events", str(self._folder.events), "--output", str(self._folder.output)]
         arguments += ["--checkpoint", str(self._folder.checkpoint), f"--tenant={self.tenant}", f"--topic={self.topic}"]
-        arguments += ["--schema", schema, "--events-per-batch", str(options.batch_events_max)]
+        arguments += ["--format", "json", "--schema", schema, "--events-per-batch", str(options.batch_events_max)]
         arguments += ["--interval", str(options.interval_seconds), "--only-matched"]
         arguments += ["--master", options.master] if options.master else []
         self._awaited = _NOT_WRITTEN
