@@ -55,7 +55,6 @@ _SLOW_FILES = (
     "store/test_faults",
     "pipeline/test_connect",
     "pipeline/test_worker_python",
-    "postgres",
     "matching/test_kernel_cache",
     "bench/test_broker",
     "pipeline/test_control",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fieldfare.runtime.embedded import embedded
 
 __all__ = ["FieldfareError", "Index", "Range", "compile", "connect", "connect_sync", "embedded", "explain"]
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 _HOMES = {
     "Index": "fieldfare.matching.index",
