@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,11 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 # A machine's run must not depend on luck: new examples are for people to find.
 settings.register_profile("ci", settings.get_profile("patient"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "patient")
+
+# Some tests interrupt what they started. A shell that runs the tests in the background has them ignore interrupts, and
+# so would their children.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # For all processes that tests start: a JVM that lives for a minute does best without its second compiler, and Spark's
 # Python processes without compiling PySpark.
@@ -52,6 +58,7 @@ _SLOW_FILES = (
     "faults/test_security",
     "runtime/test_service",
     "pipeline/test_spark_session",
+    "runtime/test_bad_input",
     "store/test_faults",
     "pipeline/test_connect",
     "pipeline/test_worker_python",

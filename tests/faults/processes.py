@@ -75,6 +75,7 @@ def environment(folder: Path) -> dict[str, str]:
     temporary.mkdir(exist_ok=True)
     return {
         **os.environ,
+        "JDK_JAVA_OPTIONS": f"{os.environ['JDK_JAVA_OPTIONS']} -Djava.io.tmpdir={temporary}",  # conftest.py has set it
         "PYTHONPATH": os.pathsep.join([str(_SOURCES), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
