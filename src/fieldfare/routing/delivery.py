@@ -67,7 +67,7 @@ class Deliveries:
                 self.pump(topic, taker, now)
             elif taker.link is not None:
                 delivered += len(events)
-                emit(Send(taker.link, Deliver(taker.subscription.id, events)))
+                emit(Send(taker.link, Deliver(taker.id, events)))
         self.counts.matched += matched
         self.counts.delivered += delivered
         topic.matched = max(topic.matched, last)
@@ -82,7 +82,7 @@ class Deliveries:
                 if taker.dropped_count:
                     self._tell_dropped(taker)
                 self.counts.delivered += len(deliveries)
-                self._emit(Send(taker.link, Deliver(taker.subscription.id, deliveries)))
+                self._emit(Send(taker.link, Deliver(taker.id, deliveries)))
         if taker.expired_untold:
             self._tell_expired(taker)
         if taker.waiting:

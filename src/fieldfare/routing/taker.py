@@ -97,6 +97,7 @@ class Taker:
         "first_count",
         "free",
         "handle",
+        "id",
         "in_flight",
         "is_cursor_unwritten",
         "is_ending",
@@ -115,6 +116,7 @@ class Taker:
 
     def __init__(self, subscription: Subscription, handle: int, cursor: Position, *, reads_log: bool) -> None:
         self.subscription = subscription
+        self.id = subscription.id  # also here, since every delivery names it
         self.handle = handle
         self.reads_log = reads_log
         self.state = TakerState.DETACHED

@@ -32,7 +32,7 @@ class Connection:
     ) -> None:
         self._links, self.link, self.identity = links, link, identity
         self.on_frames, self.on_close = on_frames, on_close
-        self.frames: list[Any] = []  # of this round
+        self.frames: list[Any] | None = None  # of this round, if there are any
 
     def send(self, frame: Any) -> None:
         """The other end says something."""
@@ -80,7 +80,7 @@ class Links:
     def closed(self, connection: Connection) -> None:
         """The other end is gone."""
         if self._connections.pop(connection.link, None) is not None:
-            connection.frames.clear()
+            connection.frames = None
             self._say(Closed(connection.link))
 
     def close_all(self, reason: str, may_stay: Callable[[LinkIdentity], bool] = lambda _: False) -> None:
@@ -97,24 +97,24 @@ class Links:
     def _send(self, effect: Send) -> None:
         connection = self._connections.get(effect.link)
         if connection is not None:
-            if not connection.frames:
+            if connection.frames is None:
+                connection.frames = [effect.frame]
                 self._speaking.append(connection)
-            connection.frames.append(effect.frame)
+            else:
+                connection.frames.append(effect.frame)
 
     def _close(self, effect: Close) -> None:
         connection = self._connections.pop(effect.link, None)
         if connection is not None:
-            _hand_on(connection)
+            if connection.frames is not None:
+                frames, connection.frames = connection.frames, None
+                connection.on_frames(frames)
             self._tell(Closed(effect.link))
             connection.on_close(effect.reason)
 
     def _flush(self) -> None:
         speaking, self._speaking = self._speaking, []
         for connection in speaking:
-            _hand_on(connection)
-
-
-def _hand_on(connection: Connection) -> None:
-    if connection.frames:
-        frames, connection.frames = connection.frames, []
-        connection.on_frames(frames)
+            if (frames := connection.frames) is not None:
+                connection.frames = None
+                connection.on_frames(frames)
