@@ -119,6 +119,18 @@ def test_restarts_read_every_event_once(feed: Feed) -> None:
     assert feed.faults == []
 
 
+def test_the_ledger_is_compacted_while_the_stream_goes_on(feed: Feed) -> None:
+    for number in range(1_200):
+        (feed.folder / f"{number:04}.jsonl").write_text(json.dumps({"id": number}))
+    feed.run(schema=SCHEMA, events_per_batch_max=600)
+    ledger = feed.checkpoint / "files" / "files.jsonl"
+    assert ledger.read_bytes().startswith(b'{"consumed":600}\n{"name":"')  # Spark has told what it has committed
+    feed.put("last.jsonl", [1_200])
+    feed.run(schema=SCHEMA, events_per_batch_max=600)
+    assert sorted(number or 0 for batch in feed.ids for number in batch) == list(range(1_201))
+    assert ledger.stat().st_size < 60 * 1_201
+
+
 def test_several_tasks_share_a_batch(feed: Feed) -> None:
     feed.put("a.parquet", list(range(3_000)))
     feed.put("b.parquet", list(range(3_000, 10_000)))

@@ -238,6 +238,24 @@ def test_the_store_forgets_what_no_catalog_needs_a_little_at_a_time(
     assert found(quick.version(NOW_SECONDS)) == expected(active)
 
 
+def test_batches_do_not_wait_for_a_store_that_cannot_be_changed(tmp_path: Path) -> None:
+    with open_store(tmp_path / "subscriptions.db", timeout_seconds=0.1) as store:
+        active = add(store, range(20), random.Random(1))
+        churn(store, active, 3)
+        catalog = opened(store, tmp_path / "snapshots", LayoutPlan(), reader="us")
+        other = sqlite3.connect(store.address, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        assert found(catalog.version(NOW_SECONDS)) == expected(active)
+        assert catalog.problem
+        assert catalog.problem.startswith("ended subscriptions stay in the store for now: ")
+        other.execute("ROLLBACK")
+        other.close()
+        catalog.version(NOW_SECONDS + 59)
+        assert rows(store) == 23
+        catalog.version(NOW_SECONDS + 60)
+        assert rows(store) == 20
+
+
 def test_a_catalog_that_was_away_for_too_long_starts_anew(store: SubscriptionStore, tmp_path: Path) -> None:
     active = add(store, range(20), random.Random(1))
     away = opened(store, tmp_path / "away", LayoutPlan(), reader="away")

@@ -86,7 +86,7 @@ class Control:
                 self._rates[part.part] = (
                     measured if known == 0 else _RATE_MEMORY * known + (1 - _RATE_MEMORY) * measured
                 )
-        decisions = [f"a new base was not made: {self._catalog.problem}"] if self._catalog.problem else []
+        decisions = [self._catalog.problem] if self._catalog.problem else []
         self._catalog.problem = None
         return [*decisions, *self._compare(report, seconds), *self._scale(report, seconds)]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from fieldfare.errors import SnapshotError
+from fieldfare.errors import HistoryError, SnapshotError, StoreError
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.plan import LayoutPlan, Reshape
 from fieldfare.store.base import UNFINISHED, Base, Order, build_base, newest_base, open_base
@@ -27,6 +27,7 @@ DELTA_SHARE_MAX = 0.05  # of the base's subscriptions
 DELTA_SIZE_MIN = 20_000  # a smaller delta is not worth a new base, whatever its share
 HISTORY_SIZE_MIN = 200_000  # changes since the base that are worth a new one, though most have undone each other
 RENEWAL_SECONDS = 3_600.0  # from one renewal of the hold on the store's history to the next
+TIDYING_SECONDS = 60.0  # until the next try, where the store could not be changed
 FORGET_ROWS_MAX = 10_000  # at once: others who change the store wait meanwhile
 
 
@@ -49,6 +50,7 @@ class Catalog:
         self._reader = reader
         self._held: int | None = None  # the version from which on the store keeps its history for us
         self._renewal_at = 0.0  # seconds since 1970
+        self._tidying_at = 0.0  # seconds since 1970: not before
         self._is_forgetting = False  # there may be history left that nobody holds
         self._snapshots = snapshots
         self._order = order
@@ -56,7 +58,7 @@ class Catalog:
         self._delta: Delta | None = None
         self._used: list[set[Path]] = []
         self._build: _Build | None = None
-        self.problem: str | None = None  # why the last base in the background was not made
+        self.problem: str | None = None  # what could not be done in the background, and why, in a sentence
 
     def open(self) -> None:
         """Take the newest base that fits, or make one; remove what an earlier run left."""
@@ -141,7 +143,8 @@ class Catalog:
             self._base, self._delta = open_base(Path(output.strip())), None
             self._order, self.problem = build.order, None
         else:
-            self.problem = errors.strip().rpartition("\n")[2]
+            reason = errors.strip().rpartition("\n")[2]
+            self.problem = f"a new base was not made: {reason}"
 
     def _refresh_delta(self) -> None:
         known = self._delta.version if self._delta else self.base.version
@@ -151,11 +154,24 @@ class Catalog:
         self._delta = write_delta(self.base, changes)
 
     def _tidy_history(self, now_seconds: float) -> None:
-        """Hold the history from the base on, and remove some of what neither we nor other readers need."""
-        if self._reader is None:
+        """Keep the history that is needed and remove some of the rest, unless the store cannot be changed now.
+
+        Batches only read the store, and must not wait for somebody who writes to it for long.
+        """
+        if self._reader is None or now_seconds < self._tidying_at:
             return
+        try:
+            self._hold_and_forget(self._reader, now_seconds)
+        except HistoryError:
+            raise
+        except StoreError as error:
+            self._tidying_at = now_seconds + TIDYING_SECONDS
+            self.problem = f"ended subscriptions stay in the store for now: {error}"
+
+    def _hold_and_forget(self, reader: str, now_seconds: float) -> None:
+        """Hold the history from the base on, and remove some of what neither we nor other readers need."""
         if self._held != self.base.version or now_seconds >= self._renewal_at:
-            self._store.hold(self._reader, self.base.version, now_seconds=now_seconds)
+            self._store.hold(reader, self.base.version, now_seconds=now_seconds)
             self._held, self._renewal_at = self.base.version, now_seconds + RENEWAL_SECONDS
             self._is_forgetting = True
         if self._is_forgetting:
