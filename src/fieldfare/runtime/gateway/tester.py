@@ -71,7 +71,8 @@ def parts_of(condition: str) -> list[tuple[int, int]]:
     depth = betweens = 0
     for token in tokens:
         depth += _level(token)
-        word = condition[token.start : token.end + 1].upper() if depth == 0 else ""
+        is_name = token.token_type is TokenType.IDENTIFIER
+        word = condition[token.start : token.end + 1].upper() if depth == 0 and not is_name else ""
         if word == "OR":
             return [(tokens[0].start, tokens[-1].end + 1)]
         if word == "AND" and betweens == 0:
