@@ -5,6 +5,7 @@ FieldfareError
 │   ├── ConditionSyntaxError     it is not SQL
 │   ├── UnsupportedConditionError  it is SQL, but not a condition over attributes: a function, a subquery, a regex
 │   ├── ConditionTypeError       it compares things that can never compare
+│   ├── UnknownAttributeError    it names an attribute that the events, whose schema is known, have in another case
 │   └── ConditionLimitError      it is longer or deeper than allowed
 ├── SubscriptionError            a set of subscriptions is not sound
 │   ├── InvalidIdError           an id is null, or is neither a string nor a 64-bit integer
@@ -74,6 +75,10 @@ class UnsupportedConditionError(ConditionError):
 
 class ConditionTypeError(ConditionError):
     """A comparison between types that can never compare."""
+
+
+class UnknownAttributeError(ConditionError):
+    """The events have a schema, and the condition names one of its columns in another case."""
 
 
 class ConditionLimitError(ConditionError):

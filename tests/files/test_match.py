@@ -283,3 +283,45 @@ def test_files_that_cannot_be_used(tmp_path: Path, subscriptions: str, events: s
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=reason):
         match(tmp_path / subscriptions, tmp_path / events, tmp_path / output)
+
+
+# Names that the events do not have
+
+
+@pytest.mark.parametrize("name", ["e.csv", "e.parquet"])
+def test_a_name_in_another_case_is_a_bad_row_with_the_right_spelling(tmp_path: Path, out: Path, name: str) -> None:
+    conditions = {"cheap": "price < 10", "wrong": "symbol = 'YHOO' AND Price > 1", "arithmetic": "2 * PRICE > price"}
+    summary = match(write_subscriptions(tmp_path / "s.jsonl", conditions), write(tmp_path / name, EVENTS), out)
+    assert (summary.subscriptions, summary.quarantined, summary.hints) == (1, 2, ())
+    assert [row["subscription_ids"] for row in read_json(out)] == [["cheap"], ["cheap"]]
+    first, second = (row["reason"] for row in quarantined(out))
+    assert first.startswith("the events have no attribute 'Price', but 'price': names are matched as they are written")
+    assert "at character 21" in first
+    assert second.startswith("the events have no attribute 'PRICE', but 'price'")
+
+
+@pytest.mark.parametrize("name", ["e.csv", "e.parquet"])
+def test_an_unknown_name_is_told(tmp_path: Path, out: Path, name: str) -> None:
+    conditions = {"cheap": "price < 10", "typo": "prise < 10", "other": "volume IS NULL"}
+    summary = match(write_subscriptions(tmp_path / "s.jsonl", conditions), write(tmp_path / name, EVENTS), out)
+    assert (summary.subscriptions, summary.quarantined) == (3, 0)
+    assert summary.hints == (
+        "the events have no attribute 'prise'; did you mean 'price'?",
+        "the events have no attribute 'volume'",
+    )
+    assert read_json(out)[0]["subscription_ids"] == ["cheap", "other"]
+
+
+def test_without_a_schema_every_name_is_right(tmp_path: Path, out: Path) -> None:
+    conditions = {"cheap": "price < 10", "upper": "Price < 10"}
+    events = write(tmp_path / "e.jsonl", [*EVENTS, {"Price": 1}])
+    summary = match(write_subscriptions(tmp_path / "s.jsonl", conditions), events, out)
+    assert (summary.quarantined, summary.hints) == (0, ())
+    assert read_json(out)[-1]["subscription_ids"] == ["upper"]
+
+
+def test_the_fields_of_a_struct_are_known(tmp_path: Path, out: Path) -> None:
+    conditions = {"right": "place.city = 'Brno'", "wrong": "place.City = 'Brno'", "whole": "place.Zone.id = 1"}
+    events = write(tmp_path / "e.parquet", [{"place": {"city": "Brno", "zone": {"id": 1}}}])
+    summary = match(write_subscriptions(tmp_path / "s.jsonl", conditions), events, out)
+    assert (summary.subscriptions, summary.quarantined, summary.hints) == (1, 2, ())

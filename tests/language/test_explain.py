@@ -67,3 +67,15 @@ def test_strings_explain_to_themselves(text: str, relation: str) -> None:
     quoted = "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
     explained = language.explain(language.compile(f"x {relation} {quoted}", {"x": "string"}))
     assert "1 box" in explained
+
+
+@pytest.mark.parametrize(
+    "text", ["symbol = YHOO", "price < 5 AND symbol IN ('IBM', YHOO)", "NOT (symbol != YHOO) OR x = 1"]
+)
+def test_a_word_without_quotes_gets_a_hint(text: str) -> None:
+    assert "hint: YHOO is read as an attribute; did you mean 'YHOO' in quotes?" in lines(text)
+
+
+@pytest.mark.parametrize("text", ["symbol = 'YHOO'", "symbol = `YHOO`", "low < high", "a = b.c", "a = 2 * b"])
+def test_other_comparisons_get_no_hint(text: str) -> None:
+    assert not [line for line in lines(text) if line.startswith("hint")]

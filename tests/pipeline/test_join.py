@@ -15,6 +15,7 @@ from fieldfare.errors import (
     EventError,
     InvalidIdError,
     SubscriptionError,
+    UnknownAttributeError,
 )
 from fieldfare.pipeline import match
 
@@ -146,6 +147,7 @@ def test_a_stream(spark: SparkSession, events: DataFrame, tmp_path: Path) -> Non
     assert len(list((tmp_path / "snapshots").iterdir())) == 1
 
 
+@pytest.mark.filterwarnings("ignore:the events have no attribute")
 def test_empty_sides(spark: SparkSession, events: DataFrame) -> None:
     assert match(events.limit(0), subscriptions(spark, CONDITIONS)).collect() == []
     nobody = match(events, subscriptions(spark, {}))
@@ -202,6 +204,7 @@ def test_a_comparison_that_can_never_hold_names_its_subscription(
     assert raised.value.__notes__ == ["in subscription 'bad one'"]
 
 
+@pytest.mark.filterwarnings("ignore:the events have no attribute")
 def test_a_comparison_that_can_hold_is_no_error(spark: SparkSession, events: DataFrame) -> None:
     conditions = [
         "at > '2024-01-01'",
@@ -218,3 +221,19 @@ def test_subscriptions_cannot_be_a_stream(spark: SparkSession) -> None:
     stream = spark.readStream.format("rate").load().selectExpr("value AS subscription_id", "'a = 1' AS condition")
     with pytest.raises(SubscriptionError, match="stream"):
         match(spark.range(1), stream)
+
+
+@pytest.mark.parametrize(
+    "condition", ["Price < 10", "symbol = 'A' OR Price < 10", "Price > volume", "place.City = 'Oslo'"]
+)
+def test_a_column_in_another_case_is_an_error(spark: SparkSession, events: DataFrame, condition: str) -> None:
+    wanted = {"good": "price < 10", "bad": condition}
+    with pytest.raises(UnknownAttributeError, match="names are matched as they are written") as caught:
+        match(events, subscriptions(spark, wanted))
+    assert caught.value.__notes__ == ["in subscription 'bad'"]
+    assert caught.value.position == condition.index("Price" if "Price" in condition else "place")
+
+
+def test_an_unknown_column_is_a_warning(spark: SparkSession, events: DataFrame) -> None:
+    with pytest.warns(UserWarning, match="no attribute 'prise'; did you mean 'price'"):
+        match(events, subscriptions(spark, {"typo": "prise < 10"}))

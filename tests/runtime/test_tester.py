@@ -116,3 +116,20 @@ def test_over_http() -> None:
             assert "speed" not in wrong.text
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        ("symbol = YHOO", "YHOO is missing: did you mean 'YHOO' in quotes?; symbol is 'YHOO'"),
+        ("symbol = `YHOO`", "YHOO is missing; symbol is 'YHOO'"),
+        ("spead < 2", "spead is missing: did you mean speed?"),
+        ("Speed < 2", "Speed is missing: did you mean speed?"),
+        ("altitude < 2", "altitude is missing"),
+        ("speed < 2", "speed is 9"),
+        ("speed = limit", "limit is missing; speed is 9"),  # another sample has it
+    ],
+)
+def test_hints(condition: str, reason: str) -> None:
+    events: list[dict[str, Any]] = [{"symbol": "YHOO", "speed": 9}, {"limit": 3}]
+    assert try_condition(condition, events)[0].why[0].reason == reason

@@ -22,6 +22,7 @@ from fieldfare.files.formats import Format, format_of, input_parts, reading
 from fieldfare.files.lines import Line, RowError, csv_header, text_lines
 from fieldfare.files.quarantine import BadRow, Quarantine, excerpt
 from fieldfare.matching.index import Index
+from fieldfare.matching.unknown_names import names_of_schema
 
 KEY_COLUMNS = ("event_id", "id")
 _BATCH_ROWS = 8192
@@ -137,6 +138,13 @@ class EventSource:
         """Raise an EventError if no event here can be matched, because a column has the wrong type."""
         if format_of(self.parts[0]) is Format.PARQUET:
             index.check_schema(pq.read_schema(self.parts[0]))
+
+    def names(self) -> list[str] | None:
+        """The attributes that events here can have; None where each event has its own."""
+        file_format = format_of(self.parts[0])
+        if file_format is Format.PARQUET:
+            return names_of_schema(pq.read_schema(self.parts[0]))
+        return list(csv_header(self.parts[0])) if file_format is Format.CSV else None
 
     def batches(self, quarantine: Quarantine) -> Iterator[EventBatch]:
         """The events; what cannot be read goes to quarantine."""

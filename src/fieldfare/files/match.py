@@ -19,6 +19,7 @@ from fieldfare.files.quarantine import Quarantine
 from fieldfare.files.results import EventMatches, plain, result_writer
 from fieldfare.files.subscriptions import read_index
 from fieldfare.matching.index import Index
+from fieldfare.matching.unknown_names import told_unknown
 
 Progress = Callable[[int, int], None]  # how much of the events has been read, and how much there is
 
@@ -51,6 +52,7 @@ class MatchSummary:
     matches: int
     quarantined: int
     seconds: float  # reading, matching and writing events, without building the index
+    hints: tuple[str, ...] = ()  # about attributes that conditions ask about and the events do not have
 
 
 def match_files(options: MatchOptions, progress: Progress) -> MatchSummary:
@@ -58,7 +60,9 @@ def match_files(options: MatchOptions, progress: Progress) -> MatchSummary:
     _check_paths(options)
     source = EventSource.open(options.events)
     with Quarantine(options.quarantine_path) as quarantine:
-        index = read_index(options.subscriptions, quarantine)
+        names = source.names()
+        index = read_index(options.subscriptions, quarantine, names)
+        hints = () if names is None else tuple(told_unknown(index.attributes, names))
         source.check(index)
         id_type = plain(index.match_rows([])).type.value_type
         started = time.perf_counter()
@@ -75,7 +79,7 @@ def match_files(options: MatchOptions, progress: Progress) -> MatchSummary:
                 progress(batch.position, source.length)
             writer.finish()
         seconds = time.perf_counter() - started
-        return MatchSummary(len(index), events, matched_events, pairs, quarantine.rows, seconds)
+        return MatchSummary(len(index), events, matched_events, pairs, quarantine.rows, seconds, hints)
 
 
 def match_batch(index: Index, batch: EventBatch, quarantine: Quarantine) -> list[EventMatches]:

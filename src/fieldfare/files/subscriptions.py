@@ -5,7 +5,7 @@ Ids are integers if all of them are, else strings. Of two rows with one id the f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from fieldfare.files.lines import Line, RowError, csv_header, text_lines
 from fieldfare.files.quarantine import BadRow, Quarantine, excerpt
 from fieldfare.language import compile_many
 from fieldfare.matching.index import Index
+from fieldfare.matching.unknown_names import errors_of_case
 from fieldfare.model import INT64_MAX, INT64_MIN
 
 ID_COLUMNS = ("subscription_id", "id")
@@ -44,8 +45,11 @@ class SubscriptionRow:
         return BadRow(str(self.path), reason, excerpt(self.source), **{unit: self.number})
 
 
-def read_index(path: Path, quarantine: Quarantine) -> Index:
-    """Build an index of the subscriptions in a file; bad rows go to quarantine."""
+def read_index(path: Path, quarantine: Quarantine, names: Sequence[str] | None = None) -> Index:
+    """Build an index of the subscriptions in a file; bad rows go to quarantine.
+
+    With the `names` of all attributes that events can have, a condition that has one of them in another case is bad.
+    """
     rows: dict[str, SubscriptionRow] = {}  # by the id's text, so that 1 and "1" are one id
     for row in subscription_rows(path):
         try:
@@ -59,7 +63,12 @@ def read_index(path: Path, quarantine: Quarantine) -> Index:
     try:
         index = Index(_table(sound))
     except ConditionError:
-        index = Index(_table(_compilable(sound, quarantine)))
+        sound = _compilable(sound, quarantine)
+        index = Index(_table(sound))
+    if names is not None:
+        errors = errors_of_case([row.condition for row in sound], index.attributes, set(names))
+        if errors:
+            index = Index(_table(_without(sound, errors, quarantine)))
     if quarantine.first and not len(index):
         raise InputError(f"{path}: none of its rows is a subscription; of the first: {quarantine.first.reason}")
     return index
@@ -82,8 +91,14 @@ def check_row(row: SubscriptionRow) -> None:
 
 def _compilable(rows: Sequence[SubscriptionRow], quarantine: Quarantine) -> list[SubscriptionRow]:
     """The rows whose condition compiles."""
-    errors = dict(compile_many([row.condition for row in rows]).errors)
-    for number, error in errors.items():
+    return _without(rows, dict(compile_many([row.condition for row in rows]).errors), quarantine)
+
+
+def _without(
+    rows: Sequence[SubscriptionRow], errors: Mapping[int, ConditionError], quarantine: Quarantine
+) -> list[SubscriptionRow]:
+    """The rows that have no error; the others go to quarantine."""
+    for number, error in sorted(errors.items()):
         quarantine.add(rows[number].bad(str(error)))
     return [row for number, row in enumerate(rows) if number not in errors]
 

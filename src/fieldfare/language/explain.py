@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from fieldfare.language.hints import in_quotes, unquoted_words
 from fieldfare.language.patterns import Pattern, prefix_end
 from fieldfare.language.times import format_timestamp
 from fieldfare.model import (
@@ -53,6 +54,7 @@ def explain(condition: Condition) -> str:
         lines.append(_WIDE)
     for number, box in enumerate(condition.boxes, start=1):
         lines += [f"box {number}:", *(f"  {line}" for line in _box_lines(box))]
+    lines += [f"hint: {word} is read as an attribute; {in_quotes(word)}" for word in unquoted_words(condition)]
     return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlglot import ParseError, exp
+from sqlglot import ParseError, TokenType, exp
 
 from fieldfare.errors import ConditionError, ConditionSyntaxError, ConditionTypeError, UnsupportedConditionError
 from fieldfare.language import tree
@@ -50,11 +50,11 @@ _TIME_TYPES = {
 _REFUSALS: list[tuple[type[exp.Expression] | tuple[type[exp.Expression], ...], set[str], str]] = [
     (exp.RegexpLike, {"RLIKE", "REGEXP"}, "a regular expression is not supported: use LIKE"),
     (exp.ILike, {"ILIKE"}, "ILIKE is not supported: use LIKE, which heeds case"),
-    ((exp.Case, exp.If), {"CASE", "IF"}, "CASE is not supported: use AND, OR and NOT"),
+    ((exp.Case, exp.If), {"CASE", "IF"}, "CASE and IF are not supported: use AND, OR and NOT"),
     ((exp.Cast, exp.TryCast), {"CAST", "TRY_CAST"}, "a cast is not supported: write the literal in its own type"),
     ((exp.Any, exp.All), {"ANY", "ALL", "SOME"}, "ANY and ALL are not supported: use IN, or AND and OR"),
     (exp.Interval, {"INTERVAL"}, "an INTERVAL is not supported: write the date itself"),
-    (exp.IntDiv, {"DIV"}, "DIV is not supported: use /"),
+    (exp.IntDiv, {"DIV"}, "DIV is not supported: x DIV y is (x - x % y) / y"),
     (exp.Concat, set(), "two strings side by side are not supported: write them as one"),
     ((exp.HexString, exp.BitString), set(), "only decimal numbers are supported"),
     (exp.Tuple, set(), "a list of values is supported only after IN"),
@@ -264,7 +264,8 @@ class _Reader:
         return UnsupportedConditionError(f"{node.key} is not supported; {SUPPORTED}", self.text, self._start(node))
 
     def _place(self, words: set[str], node: exp.Expression) -> int | None:
-        found = (token.start for token in self.tokens if token.text.upper() in words)
+        unquoted = (token for token in self.tokens if token.token_type is not TokenType.IDENTIFIER)
+        found = (token.start for token in unquoted if token.text.upper() in words)
         return next(found, self._start(node))
 
     def _start(self, node: exp.Expression) -> int | None:

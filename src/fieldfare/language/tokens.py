@@ -7,17 +7,19 @@ where the place in the text is still known.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from sqlglot import Dialect, Token, TokenType
+from sqlglot import Token, TokenType
+from sqlglot.dialects.spark import Spark
+from sqlglot.parsers.spark import SparkParser
 
 from fieldfare.errors import ConditionError, ConditionLimitError, ConditionSyntaxError, UnsupportedConditionError
+from fieldfare.language.names import with_names
 
 if TYPE_CHECKING:
     from fieldfare.language.limits import Limits
 
 SUPPORTED = "a condition may use = != < <= > >= <=> BETWEEN, IN, LIKE, IS NULL, AND, OR, NOT and + - * / %"
-DIALECT = Dialect.get_or_raise("spark")
 LITERAL_TOKENS = (TokenType.NUMBER, TokenType.STRING)
 _WORD_TOKENS = (*LITERAL_TOKENS, TokenType.IDENTIFIER, TokenType.VAR, TokenType.RAW_STRING, TokenType.HEX_STRING)
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
@@ -36,6 +38,23 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _CLOSED_QUOTES = re.compile(r"""(?:[^'"`]|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`[^`]*+`)*+""", re.DOTALL)
 
 
+class FieldfareConditions(Spark):
+    """Spark's SQL without statements: in a condition, `show` and `if` are names like any other."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """Reads no word as the start of a command, whose rest would be swallowed as one string."""
+
+        COMMANDS: ClassVar[set[TokenType]] = set()
+
+    class Parser(SparkParser):
+        """Reads no IF as a command, with a warning on standard error."""
+
+        NO_PAREN_IF_COMMANDS = False
+
+
+DIALECT = FieldfareConditions()
+
+
 def tokens_of(text: str, limits: Limits) -> list[Token]:
     """The tokens of a condition; a ConditionError where they cannot be a condition's."""
     if not isinstance(text, str):
@@ -51,7 +70,7 @@ def tokens_of(text: str, limits: Limits) -> list[Token]:
         raise ConditionSyntaxError("the text is not valid Unicode: a lone surrogate", text, surrogate.start())
     if not text.strip():
         raise ConditionSyntaxError("the condition is empty; TRUE matches every event", text)
-    tokens = _merged(_tokenised(text), text)
+    tokens = with_names(_merged(_tokenised(text), text))
     _refuse_gaps(tokens, text)
     _refuse_statements(tokens, text)
     _refuse_depth(tokens, text, limits)
@@ -124,10 +143,15 @@ def _refuse_statements(tokens: list[Token], text: str) -> None:
             raise ConditionSyntaxError(reason, text, following.start)
         if token.token_type is TokenType.COMMA and following.token_type in _CLOSING:
             raise ConditionSyntaxError("something is missing after ','", text, token.start)
-        if token.token_type is TokenType.L_PAREN and following.text.upper() in ("SELECT", "WITH", "VALUES", "FROM"):
+        if token.token_type is TokenType.L_PAREN and _is_query(following):
             raise _unsupported("a subquery", text, following.start)
         if following.token_type is TokenType.L_PAREN and _is_function(token):
             raise _unsupported(_function_noun(token.text), text, token.start)
+
+
+def _is_query(token: Token) -> bool:
+    is_name = token.token_type is TokenType.IDENTIFIER
+    return not is_name and token.text.upper() in {"SELECT", "WITH", "VALUES", "FROM"}
 
 
 def _is_symbol(token: Token) -> bool:

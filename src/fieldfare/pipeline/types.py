@@ -7,6 +7,9 @@ columns' values are.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -19,6 +22,7 @@ from fieldfare.errors import ConditionTypeError
 from fieldfare.language import compile as compile_condition
 from fieldfare.language import compile_many
 from fieldfare.matching.arrow import attribute_type
+from fieldfare.matching.unknown_names import errors_of_case, names_of_schema, told_unknown
 from fieldfare.model import Section
 
 
@@ -40,6 +44,20 @@ def check_types(subscriptions: pa.Table, schema: pa.Schema) -> None:
         except ConditionTypeError as error:
             error.add_note(f"in subscription {subscriptions.column('subscription_id')[number].as_py()!r}")
             raise
+
+
+def check_names(subscriptions: pa.Table, attributes: Sequence[str], schema: pa.Schema) -> None:
+    """Raise an UnknownAttributeError if a subscription names a column in another case; warn of other unknown names.
+
+    `attributes` are those that the subscriptions ask about.
+    """
+    known = names_of_schema(schema)
+    conditions = subscriptions.column("condition").to_pylist()
+    for number, error in sorted(errors_of_case(conditions, attributes, known).items()):
+        error.add_note(f"in subscription {subscriptions.column('subscription_id')[number].as_py()!r}")
+        raise error
+    for sentence in told_unknown(attributes, known):
+        warnings.warn(sentence, stacklevel=3)
 
 
 def _dead(boxes: BoxTable, sections: dict[str, Section], conditions: int) -> npt.NDArray[np.intp]:

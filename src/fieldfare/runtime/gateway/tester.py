@@ -16,6 +16,7 @@ from fieldfare.errors import ConditionError, EventError
 from fieldfare.events import UnreadableError, attributes_of
 from fieldfare.language import Limits, compile_many
 from fieldfare.language import compile as compile_condition
+from fieldfare.language.hints import in_quotes, likely_name, unquoted_words
 from fieldfare.language.tokens import tokens_of
 from fieldfare.matching.index import Index
 from fieldfare.matching.passing import attributes_of as attributes_of_tests
@@ -46,20 +47,40 @@ def try_condition(condition: str, events: Sequence[dict[str, Any]]) -> list[Verd
         spans = [(0, len(condition))]
     parts = [compile_condition(condition[start:end]) for start, end in spans]
     index = Index({number: part.text for number, part in enumerate(parts)})
+    samples = [_sample(event, number, index) for number, event in enumerate(events)]
+    hints = _hints(parts, {name for attributes, _ in samples for name in attributes})
     verdicts = []
-    for number, event in enumerate(events):
-        try:
-            attributes = attributes_of(event)
-            held = index.match(attributes)
-        except (EventError, UnreadableError) as error:
-            raise invalid(f"event {number}: {error}") from error
+    for attributes, held in samples:
         failed = (place for place in range(len(parts)) if place not in held)
         why = [
-            FailedPart(_cut(parts[place].text), spans[place][0], _cut(_reason(parts[place], attributes)))
+            FailedPart(_cut(parts[place].text), spans[place][0], _cut(_reason(parts[place], attributes, hints)))
             for place in islice(failed, _PARTS_MAX)
         ]
         verdicts.append(Verdict(not why, why))
     return verdicts
+
+
+def _sample(event: dict[str, Any], number: int, index: Index) -> tuple[Mapping[str, Any], list[Any]]:
+    """The attributes of a sample event, and the parts that it satisfies."""
+    try:
+        attributes = attributes_of(event)
+        return attributes, index.match(attributes)
+    except (EventError, UnreadableError) as error:
+        raise invalid(f"event {number}: {error}") from error
+
+
+def _hints(parts: Sequence[Condition], known: set[str]) -> dict[str, str]:
+    """For each attribute that no sample event has, what may have been meant, if anything comes to mind."""
+    hints = {}
+    for part in parts:
+        words = unquoted_words(part)
+        for name in _names(part) - known:
+            meant = likely_name(name, known)
+            if meant is not None:
+                hints[name] = f"did you mean {meant}?"
+            elif name in words:
+                hints[name] = in_quotes(name)
+    return hints
 
 
 def parts_of(condition: str) -> list[tuple[int, int]]:
@@ -71,7 +92,8 @@ def parts_of(condition: str) -> list[tuple[int, int]]:
     depth = betweens = 0
     for token in tokens:
         depth += _level(token)
-        word = condition[token.start : token.end + 1].upper() if depth == 0 else ""
+        is_name = token.token_type is TokenType.IDENTIFIER
+        word = condition[token.start : token.end + 1].upper() if depth == 0 and not is_name else ""
         if word == "OR":
             return [(tokens[0].start, tokens[-1].end + 1)]
         if word == "AND" and betweens == 0:
@@ -96,9 +118,12 @@ def _is_enclosed(tokens: Sequence[Token]) -> bool:
     return len(tokens) > 2
 
 
-def _reason(part: Condition, attributes: Mapping[str, Any]) -> str:
+def _reason(part: Condition, attributes: Mapping[str, Any], hints: Mapping[str, str]) -> str:
     """Why a part does not hold: what its attributes are."""
-    reasons = [_standing(part, name, attributes.get(name)) for name in sorted(_names(part))]
+    names = sorted(_names(part))
+    reasons = [
+        f"{_standing(part, name, attributes.get(name))}{': ' + hints[name] if name in hints else ''}" for name in names
+    ]
     return "; ".join(reasons) or "no event satisfies it"
 
 

@@ -1,0 +1,59 @@
+"""Which words of a condition are names of attributes, although SQL uses them for something else.
+
+Spark takes nearly every word as a column: `from = 'Köln' AND values > 3`. So a word is a name where an operand must
+stand, and where what follows can follow a name. Only AND, OR, NOT, TRUE, FALSE and NULL are never names without
+backquotes, nor are the functions that Spark calls without parentheses.
+"""
+
+from __future__ import annotations
+
+from sqlglot import Token, TokenType
+
+_NEVER_NAMES = {"AND", "OR", "NOT", "TRUE", "FALSE", "NULL"}
+_BARE_FUNCTIONS = {"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_USER", "SESSION_USER", "CURRENT_PATH"}
+_AFTER_A_NAME = {"=", "==", "!=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", ")", ",", "."}
+_WORDS_AFTER_A_NAME = {"AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "RLIKE", "REGEXP", "ILIKE", "DIV"}
+_VALUES = (TokenType.NUMBER, TokenType.STRING, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET)
+
+
+def with_names(tokens: list[Token]) -> list[Token]:
+    """The tokens, in which each word that is a name is an identifier, as if it stood in backquotes."""
+    marked: list[Token] = []
+    needs_operand = True
+    for number, token in enumerate(tokens):
+        before = marked[-1] if marked else None
+        following = tokens[number + 1] if number + 1 < len(tokens) else None
+        is_part = before is not None and before.token_type is TokenType.DOT
+        if is_word(token) and (is_part or (needs_operand and _is_name(token, following))):
+            marked.append(_identifier(token))
+            needs_operand = False
+            continue
+        marked.append(token)
+        if token.text.upper() != "NOT":  # x NOT IN (…), but also NOT x: what is needed stays the same
+            needs_operand = not (_is_value(token) or (needs_operand and token.token_type is TokenType.VAR))
+    return marked
+
+
+def is_word(token: Token) -> bool:
+    """Whether a token is a word, and neither a literal nor a name in backquotes."""
+    first = token.text[:1]
+    return token.token_type not in _VALUES and (first.isalpha() or first == "_")
+
+
+def _is_name(token: Token, following: Token | None) -> bool:
+    word = token.text.upper()
+    if word in _NEVER_NAMES or word in _BARE_FUNCTIONS:
+        return False
+    if following is None:
+        return True
+    if following.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+        return False
+    return following.text in _AFTER_A_NAME or (is_word(following) and following.text.upper() in _WORDS_AFTER_A_NAME)
+
+
+def _is_value(token: Token) -> bool:
+    return token.token_type in _VALUES or token.text.upper() in {"TRUE", "FALSE", "NULL"}
+
+
+def _identifier(token: Token) -> Token:
+    return Token(TokenType.IDENTIFIER, token.text, line=token.line, col=token.col, start=token.start, end=token.end)
