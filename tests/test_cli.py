@@ -109,6 +109,47 @@ def test_a_missing_extra_says_what_to_install(tmp_path: Path, monkeypatch: pytes
     assert "pip install 'fieldfare[spark]'" in ended.stderr
 
 
+_SERVICE_PACKAGES = ("uvicorn", "starlette", "httpcore", "httptools", "prometheus_client", "websockets", "uvloop")
+
+
+def without(packages: tuple[str, ...], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command where packages are not installed."""
+    program = (
+        "import sys; hidden = sys.argv[1].split(','); sys.modules.update(dict.fromkeys(hidden));"
+        "from fieldfare.cli import app; app(sys.argv[2:])"
+    )
+    command = [sys.executable, "-c", program, ",".join(packages), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("packages", "arguments"),
+    [
+        (_SERVICE_PACKAGES, ["serve", "--port", "0"]),
+        (("httpcore",), ["serve", "--port", "0"]),
+        (("websockets",), ["serve", "--port", "0"]),
+        (_SERVICE_PACKAGES, ["publish", "traffic", "{}"]),
+        (_SERVICE_PACKAGES, ["topics"]),
+    ],
+)
+@pytest.mark.usefixtures("files")
+def test_without_the_extra_for_the_service_it_says_what_to_install(
+    packages: tuple[str, ...], arguments: list[str]
+) -> None:
+    ended = without(packages, *arguments)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("Error: ")
+    assert ended.stderr.endswith(": pip install 'fieldfare[service]'\n")
+    assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.usefixtures("files")
+def test_tokens_and_settings_need_no_extra() -> None:
+    assert without(_SERVICE_PACKAGES, "tokens", "create", "--publish", "*").returncode == 0
+    assert without(_SERVICE_PACKAGES, "tokens", "list").returncode == 0
+    assert without(_SERVICE_PACKAGES, "config", "check").returncode == 0
+
+
 def test_bench_engine_as_json() -> None:
     arguments = [
         "bench",

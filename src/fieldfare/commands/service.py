@@ -12,7 +12,7 @@ from rich.console import Console
 
 from fieldfare.commands.connecting import DEFAULT_URL, CaFile, Service, TokenPath, Url, converted
 from fieldfare.commands.tokens import Config, Data
-from fieldfare.errors import InputError
+from fieldfare.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
     from fieldfare.client.aio import Client
@@ -60,8 +60,13 @@ def serve(
         },
     )
     logs.set_up(settings.server.log_format)
-    from fieldfare.runtime import service  # after the logs are set up: it brings libraries that look at them
-
+    try:
+        from fieldfare.runtime import service  # after the logs are set up: it brings libraries that look at them
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package == "fieldfare":
+            raise
+        raise MissingDependencyError(f"the service needs {package}: pip install 'fieldfare[service]'") from error
     service.serve(settings, lambda address: typer.echo(f"Fieldfare is ready at {address}"))
 
 
