@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 from rich.console import Console
 
+from fieldfare.commands.bad_rows import exit_if_any
 from fieldfare.commands.connecting import DEFAULT_URL, CaFile, Service, TokenPath, Url, converted
 from fieldfare.commands.tokens import Config, Data
 from fieldfare.errors import InputError, MissingDependencyError
@@ -101,9 +102,7 @@ def publish(
     left_out = quarantine or Path(f"{path or 'fieldfare'}.quarantine.jsonl")
     accepted, bad = _publish_rows(service, topic, path, left_out, batch)
     _say(f"{accepted:,} accepted")
-    if bad:
-        _say(f"{bad:,} bad rows are in {left_out}", style="yellow")
-        raise typer.Exit(1)
+    exit_if_any(bad, left_out)
 
 
 def _publish_rows(service: Service, topic: str, path: Path | None, left_out: Path, batch: int) -> tuple[int, int]:
