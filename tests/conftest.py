@@ -68,6 +68,7 @@ _SLOW_FILES = (
     "experiments/test_bluedove",
     "store/test_catalog",
     "pipeline/test_output_faults",
+    "docs/test_docs",
 )
 _SLOW_FIXTURES = {"spark", "postgres"}
 _SLOW_PARAMETERS = {"postgresql"}
@@ -79,6 +80,7 @@ _SPARK_FILES = {
     "pipeline/test_output",
     "pipeline/test_output_rows",
     "matching/test_equality",
+    "docs/test_docs",
 }
 _DIVISIBLE_FILES = {"faults/test_edge", "runtime/test_service"}  # their tests share nothing: any worker may take one
 

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from fieldfare import __version__
 from fieldfare.commands import bench, config, experiments, pipeline, service, subscriptions, tokens, topics
+from fieldfare.commands.bad_rows import exit_if_any
 from fieldfare.errors import FieldfareError
 
 _EXIT_BAD_INPUT = 2
@@ -83,7 +84,7 @@ def match(
     Files are CSV (.csv), JSON lines (.jsonl, .ndjson, .json) or Parquet (.parquet, .pq, or a folder of them).
     Results go to standard output as JSON lines, `{"event": key, "subscription_ids": [...]}`, or to OUT:
     JSON lines, Parquet, or CSV with one row per match. Rows that cannot be read, and conditions that cannot be
-    compiled, go to a quarantine file with the reason; the rest goes on.
+    compiled, go to a quarantine file with the reason; the rest goes on, and the exit code is 1.
 
     Example: `fieldfare match alerts.csv quotes.parquet -o matches.jsonl`
     """
@@ -105,12 +106,16 @@ def match(
         highlight=False,
         soft_wrap=True,
     )
+<<<<<<< HEAD
     for hint in summary.hints:
         console.print(f"Hint: {hint}", style="yellow", highlight=False, soft_wrap=True, markup=False)
     if summary.quarantined:
         console.print(
             f"{summary.quarantined:,} bad rows are in {options.quarantine_path}", style="yellow", soft_wrap=True
         )
+=======
+    exit_if_any(summary.quarantined, options.quarantine_path)
+>>>>>>> docs10
 
 
 @app.command()

@@ -27,6 +27,7 @@ FieldfareError
 ├── ConfigError                  settings are wrong; carries every problem, each with its place
 ├── WebhookAddressError          a webhook may not be called at its URL; says why, and what would be allowed
 ├── ServiceError                 the service cannot start: a port or a folder is taken, a certificate is bad
+│   └── PortTakenError           another program listens on its port
 ├── UnauthenticatedError         a client has not proved who it is: its token is missing, wrong or expired
 ├── RefusedError                 a broker refused a request; carries its code and its reason
 │   ├── IncompatibleQosError     more is requested of a topic than it offers
@@ -188,6 +189,10 @@ class WebhookAddressError(FieldfareError):
 
 class ServiceError(FieldfareError):
     """The service cannot start: a port or a folder is taken, a certificate is bad."""
+
+
+class PortTakenError(ServiceError):
+    """Another program listens on the port of the service."""
 
 
 class UnauthenticatedError(FieldfareError):

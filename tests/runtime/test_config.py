@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 from fieldfare.cli import app
 from fieldfare.errors import ConfigError
 from fieldfare.runtime.config import Server, Settings, load
-from fieldfare.runtime.exposure import is_development, is_loopback, missing
+from fieldfare.runtime.exposure import is_development, is_loopback
+from fieldfare.runtime.service import serve
+from fieldfare.runtime.startup import check_startup, is_schema
 
 EXAMPLE = """
 [server]
@@ -35,6 +37,9 @@ tenant = "acme"
 
 [topics."eu.quotes"]
 matching = "spark"
+
+[spark]
+enabled = true
 """
 
 runner = CliRunner()
@@ -46,6 +51,15 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "service.toml"
     path.write_text(EXAMPLE)
     return path
+
+
+def wrong(settings: Settings) -> list[str]:
+    """What stands against a start of the service."""
+    try:
+        check_startup(settings)
+    except ConfigError as error:
+        return list(error.problems)
+    return []
 
 
 def problems(text: str, folder: Path, environment: dict[str, str] | None = None) -> str:
@@ -190,7 +204,7 @@ def test_certificates_are_loaded(tmp_path: Path) -> None:
 
     def told(certificate: Path, key: Path | None) -> list[str]:
         tls = Server(data=data, tls_certificate=str(certificate), tls_key=None if key is None else str(key))
-        return missing(Settings(server=tls))
+        return wrong(Settings(server=tls))
 
     assert told(certificate, key) == []
     assert "go together" in told(certificate, None)[0]
@@ -206,8 +220,8 @@ def test_certificates_are_loaded(tmp_path: Path) -> None:
 def test_a_data_folder_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "taken").touch()
     for data in (tmp_path / "taken", tmp_path / "taken" / "below"):
-        assert missing(Settings(server=Server(data=str(data)))) == [f"server.data: {tmp_path}/taken is not a folder"]
-    assert missing(Settings(server=Server(data=str(tmp_path / "new" / "below")))) == []
+        assert wrong(Settings(server=Server(data=str(data)))) == [f"server.data: {tmp_path}/taken is not a folder"]
+    assert wrong(Settings(server=Server(data=str(tmp_path / "new" / "below")))) == []
 
 
 def test_the_command_prints_settings_that_can_be_read_again(file: Path) -> None:
@@ -237,12 +251,61 @@ def test_the_command_prints_every_problem_and_exits_with_1(file: Path) -> None:
 
 def test_the_command_shows_no_secrets(file: Path) -> None:
     file.write_text(
-        "[webhooks]\nsecret = 'canary-canary-canary'\n[spark]\nstore = 'postgresql://me:canary@db.example.org/events'\n"
+        "[webhooks]\nsecret = 'canary-canary-canary'\n[webhooks.secrets]\nacme = 'canary of a tenant'\n[spark]\nstore = 'postgresql://me:canary@db.example.org/events'\n"
     )
     ended = runner.invoke(app, ["config", "check", str(file)])
     assert ended.exit_code == 0
     assert "postgresql://***@db.example.org/events" in ended.stdout
     assert "canary" not in ended.output
+
+
+def test_quotas_are_printed_so_that_they_can_be_read_again(file: Path) -> None:
+    file.write_text("[quotas.acme]\nevents_per_second = 5\n[quotas.'*']\nsubscriptions_max = 7\n")
+    ended = runner.invoke(app, ["config", "check", str(file)])
+    copy = file.with_name("copy.toml")
+    copy.write_text(ended.stdout)
+    assert load(copy, {}) == load(file, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[server]\nhost = '0.0.0.0'\nport = 0", ["server.host: others", "server.host: others"]),
+        ("[server]\nhost = '192.0.2.1'\nbehind_proxy = true", ["server.host: others", "server.host: 192.0.2.1 is no"]),
+        ("[server]\ntls_key = 'key.pem'\nport = 0", ["server: tls_certificate and tls_key go together"]),
+        ("[topics.ticks]\nmatching = 'spark'", ["topics.ticks.matching: "]),
+        ("[topics.ticks]\nschema = 'road STRNG'", ["topics.ticks.schema: "]),
+        ("[webhooks]\nsecret = 'whsec_not base64 at all'", ["webhooks.secret: "]),
+        ("[webhooks.secrets]\nacme = 'whsec_not base64 at all'", ["webhooks.secrets.acme: "]),
+        ("[topics.a]\n[topics.b]\n[limits]\ntopics_max = 1", ["limits.topics_max: "]),
+    ],
+)
+def test_what_serve_refuses_the_check_refuses_in_the_same_words(file: Path, text: str, told: list[str]) -> None:
+    file.write_text(text)
+    checked = runner.invoke(app, ["config", "check", str(file)])
+    assert checked.exit_code == 1
+    found = [line.removeprefix("Error: ") for line in checked.stderr.splitlines()]
+    assert [line[: len(begin)] for line, begin in zip(found, told, strict=True)] == told
+    with pytest.raises(ConfigError) as refused:
+        serve(load(file, {}), lambda address: pytest.fail(f"it is ready at {address}"))
+    assert list(refused.value.problems) == found
+
+
+def test_a_damaged_file_of_tokens_is_found(file: Path) -> None:
+    (file.parent / "here").mkdir()
+    (file.parent / "here" / "tokens.json").write_text("{")
+    ended = runner.invoke(app, ["config", "check", str(file)])
+    assert (ended.exit_code, "damaged" in ended.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("text", ["a INT", "`a b` INT, p STRUCT<x: INT, y: ARRAY<STRING>>", "a: INT", "a INT NOT NULL"])
+def test_schemas(text: str) -> None:
+    assert is_schema(text)
+
+
+@pytest.mark.parametrize("text", ["", "road", "road STRNG", "road STRING speed", "a INT); DROP TABLE (b INT"])
+def test_what_is_no_schema(text: str) -> None:
+    assert not is_schema(text)
 
 
 def test_quotas_and_secrets_of_tenants(tmp_path: Path) -> None:

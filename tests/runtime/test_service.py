@@ -166,7 +166,7 @@ def test_what_is_refused(server: Server, reasons: list[str], data: Path) -> None
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid"])
 def test_addresses_that_are_not_of_this_machine(data: Path, host: str) -> None:
     TokenFile(data).create("acme", {"publish": ("*",)}, now=0.0)
-    with pytest.raises(ServiceError, match="of this machine"):
+    with pytest.raises(ConfigError, match="of this machine"):
         serve(Settings(server=Server(host=host, port=0, data=str(data), behind_proxy=True)), never)
 
 

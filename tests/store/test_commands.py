@@ -32,9 +32,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(*arguments: str) -> Result:
+def run(*arguments: str, exit_code: int = 0) -> Result:
     ended = runner.invoke(app, arguments)
-    assert ended.exit_code == 0, ended.output
+    assert ended.exit_code == exit_code, ended.output
     return ended
 
 
@@ -117,7 +117,7 @@ def test_import_with_bad_rows(address: str) -> None:
         "g,x = 'a\0b',,",
     ]
     Path("s.csv").write_text("\n".join(rows) + "\n")
-    ended = run("import", "s.csv", "--store", address, "--topic", "other")
+    ended = run("import", "s.csv", "--store", address, "--topic", "other", exit_code=1)
     assert "2 subscriptions added" in ended.stderr
     assert "8 bad rows are in s.csv.quarantine.jsonl" in ended.stderr
     assert conditions(address) == {"a": "x IN (1, 2)", "e": "x = 7"}
@@ -159,7 +159,7 @@ def test_import_in_chunks(address: str, folder: Path, monkeypatch: pytest.Monkey
         table = {"subscription_id": list(numbers), "condition": texts, "tenant": [None] * 50 + ["last"]}
         (folder / "parts").mkdir(exist_ok=True)
         pq.write_table(pa.table(table), f"parts/{part}.parquet")
-    run("import", "parts", "--store", address, "--quarantine", "bad.jsonl")
+    run("import", "parts", "--store", address, "--quarantine", "bad.jsonl", exit_code=1)
     assert conditions(address) == {number: f"x = {number}" for number in range(101) if number % 10}
     assert len(quarantined("bad.jsonl")) == 12
 

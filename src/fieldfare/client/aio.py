@@ -1,8 +1,9 @@
 """The client for asyncio: it runs a session over connections that it opens, again and again, until it is closed.
 
-    async with fieldfare.connect("http://localhost:8600", token=token) as client:
+    async with fieldfare.connect("http://localhost:7380", token=token) as client:
+        slow = await client.subscribe("traffic", "speed < 25")  # begins with what is published from now on
         await client.publish("traffic", {"road": "A10", "speed": 12})
-        async for event in client.subscribe("traffic", "speed < 25"):
+        async for event in slow:
             print(event.attributes)
 
 What is sent within one turn of the event loop travels in one message, so publishing many things at once is cheap.

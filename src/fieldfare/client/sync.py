@@ -1,8 +1,9 @@
 """The client for programs without an event loop: a thread of its own runs the one for asyncio.
 
-with fieldfare.connect_sync("http://localhost:8600", token=token) as client:
+with fieldfare.connect_sync("http://localhost:7380", token=token) as client:
+    slow = client.subscribe("traffic", "speed < 25")  # begins with what is published from now on
     client.publish("traffic", {"road": "A10", "speed": 12})
-    for event in client.subscribe("traffic", "speed < 25"):
+    for event in slow:
         print(event.attributes)
 """
 

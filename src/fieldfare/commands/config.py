@@ -33,26 +33,23 @@ def check(
 ) -> None:
     """Show the settings in force, of the file and of the environment; or what is wrong with them, and exit code 1.
 
-    A variable FIELDFARE_SECTION_KEY wins over the file: FIELDFARE_SERVER_PORT=8080.
+    A variable FIELDFARE_SECTION_KEY wins over the file: FIELDFARE_SERVER_PORT=8080. With settings that pass,
+    `fieldfare serve` starts, unless another program has its port or its data folder.
 
     Example: `fieldfare config check fieldfare.toml`
     """
     from fieldfare.errors import ConfigError
-    from fieldfare.runtime.addresses import Addresses
     from fieldfare.runtime.config import load
-    from fieldfare.runtime.exposure import missing
+    from fieldfare.runtime.startup import check_startup
 
     try:
         settings = load(file, os.environ)
-        problems = missing(settings)
-        Addresses(settings.webhooks.allow)  # raises for what cannot be allowed
+        check_startup(settings)
     except ConfigError as error:
-        problems = list(error.problems)
-    if problems:
         console = Console(stderr=True, soft_wrap=True)
-        for problem in problems:
+        for problem in error.problems:
             console.print(f"Error: {problem}", style="red", markup=False, highlight=False)
-        raise typer.Exit(1)
+        raise typer.Exit(1) from None
     for line in _lines(settings):
         typer.echo(line)
 
@@ -62,13 +59,15 @@ def _lines(settings: Settings) -> Iterator[str]:
     import msgspec
 
     tables = msgspec.to_builtins(settings)
-    tables |= {f'topics."{name}"': table for name, table in tables.pop("topics").items()}
+    tables["webhooks.secrets"] = tables["webhooks"].pop("secrets")
+    for kind in ("topics", "quotas"):
+        tables |= {f'{kind}."{name}"': table for name, table in tables.pop(kind).items()}
     for section, table in tables.items():
         yield f"[{section}]"
         for key, value in table.items():
             if value is None:
                 yield f"# {key} is not set"
-            elif key == "secret":
+            elif key == "secret" or section == "webhooks.secrets":
                 yield f"# {key} is set, and not shown"
             else:
                 yield f"{key} = {_password.sub('://***@', json.dumps(value, ensure_ascii=False))}"

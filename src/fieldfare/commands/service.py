@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 from rich.console import Console
 
+from fieldfare.commands.bad_rows import exit_if_any
 from fieldfare.commands.connecting import DEFAULT_URL, CaFile, Service, TokenPath, Url, converted
 from fieldfare.commands.tokens import Config, Data
-from fieldfare.errors import InputError
+from fieldfare.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
     from fieldfare.client.aio import Client
@@ -57,8 +58,13 @@ def serve(
         },
     )
     logs.set_up(settings.server.log_format)
-    from fieldfare.runtime import service  # after the logs are set up: it brings libraries that look at them
-
+    try:
+        from fieldfare.runtime import service  # after the logs are set up: it brings libraries that look at them
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package == "fieldfare":
+            raise
+        raise MissingDependencyError(f"the service needs {package}: pip install 'fieldfare[service]'") from error
     service.serve(settings, lambda address: typer.echo(f"Fieldfare is ready at {address}"))
 
 
@@ -93,9 +99,7 @@ def publish(
     left_out = quarantine or Path(f"{path or 'fieldfare'}.quarantine.jsonl")
     accepted, bad = _publish_rows(service, topic, path, left_out, batch)
     _say(f"{accepted:,} accepted")
-    if bad:
-        _say(f"{bad:,} bad rows are in {left_out}", style="yellow")
-        raise typer.Exit(1)
+    exit_if_any(bad, left_out)
 
 
 def _publish_rows(service: Service, topic: str, path: Path | None, left_out: Path, batch: int) -> tuple[int, int]:

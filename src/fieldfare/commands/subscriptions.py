@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from fieldfare.commands.bad_rows import exit_if_any
 from fieldfare.commands.tables import print_table
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def import_file(
     """Subscribe all that a file holds: CSV, JSON lines or Parquet, or a folder of Parquet files.
 
     Columns tenant, topic and lifetime_seconds win over the options. Rows that cannot be added go to a quarantine file
-    with the reason; the rest goes on. An import that was cut off is finished by starting it again.
+    with the reason; the rest is added, and the exit code is 1. An import that was cut off is finished by starting it
+    again.
 
     Example: `fieldfare subscriptions import alerts.parquet --topic quotes`
     """
@@ -108,10 +110,7 @@ def import_file(
         highlight=False,
         soft_wrap=True,
     )
-    if summary.quarantined:
-        console.print(
-            f"{summary.quarantined:,} bad rows are in {options.quarantine_path}", style="yellow", soft_wrap=True
-        )
+    exit_if_any(summary.quarantined, options.quarantine_path)
 
 
 @app.command()

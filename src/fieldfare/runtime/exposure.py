@@ -11,7 +11,7 @@ import ssl
 from pathlib import Path
 
 from fieldfare.errors import ConfigError
-from fieldfare.runtime.config import Server, Settings
+from fieldfare.runtime.config import Server
 
 
 def is_loopback(host: str) -> bool:
@@ -41,20 +41,14 @@ def is_development(server: Server, *, has_tokens: bool) -> bool:
     return is_local and not has_tokens
 
 
-def missing(settings: Settings) -> list[str]:
-    """What the settings need, and this machine does not have."""
-    problems: list[str] = []
-    try:
-        check_certificate(settings.server)
-    except ConfigError as error:
-        problems += error.problems
-    folder = Path(settings.server.data).absolute()
+def check_data_folder(server: Server) -> None:
+    """Raise if the folder is not there and cannot be made, or cannot be written."""
+    folder = Path(server.data).absolute()
     nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not nearest.is_dir():
-        problems.append(f"server.data: {nearest} is not a folder")
-    elif not os.access(nearest, os.W_OK | os.X_OK):
-        problems.append(f"server.data: {nearest} cannot be written by this user")
-    return problems
+        raise ConfigError(f"server.data: {nearest} is not a folder")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise ConfigError(f"server.data: {nearest} cannot be written by this user")
 
 
 def check_certificate(server: Server) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
-from fieldfare.errors import MissingDependencyError
 from fieldfare.messages import BatchStored, HandedOver, HandEvents, HandSubscription, UsePipeline
 from fieldfare.runtime.config import Settings
 from fieldfare.runtime.host import Capability, Host
@@ -31,8 +29,6 @@ class Pipelines(Capability):
 
     async def open(self) -> None:
         """Begin, after the node has started and said which topics it has."""
-        if importlib.util.find_spec("pyspark") is None:
-            raise MissingDependencyError("the Spark pipeline needs PySpark: pip install 'fieldfare[spark]'")
         await self._bridge.start(self._host.tell, self._stored_batch, self._topics)
         self._is_open = True
 

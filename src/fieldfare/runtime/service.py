@@ -1,14 +1,13 @@
 """A service: settings in, a process that serves until it is told to stop.
 
-What can go wrong goes wrong before the first client: settings, certificate, tokens, port and data folder are looked at
-in this order. Stopping loses nothing: nobody new comes in, what is in hand is answered and stored, the clients are told
-to come back, and the log is closed last.
+What can go wrong goes wrong before the first client: `startup.py` looks at the settings and at what they name on this
+machine, then the port is taken and the log opened. Stopping loses nothing: nobody new comes in, what is in hand is
+answered and stored, the clients are told to come back, and the log is closed last.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import logging
 import random
@@ -29,18 +28,19 @@ from fieldfare.runtime.absent import NoPipeline
 from fieldfare.runtime.addresses import Addresses
 from fieldfare.runtime.compiling import Compiling
 from fieldfare.runtime.config import Server, Settings, Topic
-from fieldfare.runtime.exposure import check_certificate, is_development
 from fieldfare.runtime.gateway.application import application
 from fieldfare.runtime.gateway.exchange import REF, Exchange
 from fieldfare.runtime.gateway.ports import Gateway, GatewayOptions
 from fieldfare.runtime.gateway.problems import ProblemError
 from fieldfare.runtime.gateway.sockets import ConnectionLimits, room_for_connections, server_options
 from fieldfare.runtime.host import Host
+from fieldfare.runtime.listening import bound
 from fieldfare.runtime.log_thread import LogThread
 from fieldfare.runtime.metrics import Metrics
 from fieldfare.runtime.pipelines import Pipelines
 from fieldfare.runtime.revoking import Revoking
-from fieldfare.runtime.tokens import EVERYBODY, Authenticator, TokenFile
+from fieldfare.runtime.startup import check_startup, is_open
+from fieldfare.runtime.tokens import EVERYBODY, Authenticator
 from fieldfare.runtime.webhooks import WebhookOptions, Webhooks
 from fieldfare.store.journal import Journal, JournalOptions
 
@@ -52,10 +52,10 @@ _log = logging.getLogger(__name__)
 
 def serve(settings: Settings, announce: Announce) -> None:
     """Serve until SIGTERM or SIGINT. `announce` is told the address as soon as clients can connect."""
-    check_certificate(settings.server)
+    check_startup(settings)
     folder = Path(settings.server.data)
-    is_open = is_development(settings.server, has_tokens=bool(TokenFile(folder).tokens()))
-    with _bound(settings.server) as listener:
+    is_development = is_open(settings)
+    with bound(settings.server) as listener:
         _make(folder)
         log = Journal(
             folder / "log",
@@ -63,12 +63,12 @@ def serve(settings: Settings, announce: Announce) -> None:
             JournalOptions(settings.log.segment_bytes, settings.log.retention_bytes),
         )
         with log as journal, asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            if is_open:
+            if is_development:
                 _log.warning(
                     "DEVELOPMENT MODE: there are no tokens, so every program on this machine may do everything here; "
                     "`fieldfare tokens create` makes one, and ends this"
                 )
-            runner.run(_serve(settings, journal, Authenticator(folder, is_open=is_open), listener, announce))
+            runner.run(_serve(settings, journal, Authenticator(folder, is_open=is_development), listener, announce))
 
 
 async def _serve(
@@ -180,34 +180,6 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     except ImportError:
         return None
     return uvloop.new_event_loop
-
-
-def _bound(server: Server) -> socket.socket:
-    """A socket that is bound: nobody else takes the port, and clients are turned away until the service is ready."""
-    try:
-        found = socket.getaddrinfo(server.host, server.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except socket.gaierror as error:
-        raise ServiceError(f"server.host: {server.host!r} is no address of this machine: {error.strerror}") from error
-    family, kind, protocol, _, address = found[0]
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-    except OSError as error:
-        listener.close()
-        raise ServiceError(_why_not_bound(server, error)) from error
-    return listener
-
-
-def _why_not_bound(server: Server, error: OSError) -> str:
-    match error.errno:
-        case errno.EADDRINUSE:
-            return f"port {server.port} is in use: stop what uses it, or choose another with --port; 0 takes a free one"
-        case errno.EACCES:
-            return f"port {server.port} is not for this user: choose one from 1024 on with --port"
-        case errno.EADDRNOTAVAIL:
-            return f"server.host: {server.host} is no address of this machine"
-    return f"{server.host}:{server.port} cannot be used: {error.strerror}"
 
 
 def _address(server: Server, listener: socket.socket) -> str:

@@ -30,8 +30,8 @@ from fieldfare.messages import CallWebhook, CheckWebhook, WebhookCalled, Webhook
 from fieldfare.runtime.addresses import Addresses, Endpoint, endpoint_of
 from fieldfare.runtime.host import Capability, Host
 from fieldfare.runtime.tasks import Tasks
+from fieldfare.runtime.webhook_secrets import signing_key
 
-_SECRET_PREFIX = "whsec_"  # noqa: S105 - the mark of a secret in base64
 _PASSING = {408, 425, 429}  # of the 4xx, those that may be answered otherwise later
 
 
@@ -63,8 +63,8 @@ class Webhooks(Capability):
     ) -> None:
         self._addresses = addresses
         self._options = options or WebhookOptions()
-        self._key = _key(self._options.secret)
-        self._keys = {tenant: _key(secret) for tenant, secret in self._options.secrets.items()}
+        self._key = signing_key(self._options.secret)
+        self._keys = {tenant: signing_key(secret) for tenant, secret in self._options.secrets.items()}
         self._tasks = Tasks()
         self._check_count = 0
         self._places = asyncio.Semaphore(self._options.calls_max)
@@ -209,14 +209,6 @@ def _called(
     call: CallWebhook, failure: str | None = None, *, is_permanent: bool = False, retry_after: float | None = None
 ) -> WebhookCalled:
     return WebhookCalled(call.handle, call.tenant, call.subscription, call.position, failure, is_permanent, retry_after)
-
-
-def _key(secret: str | None) -> bytes | None:
-    if secret is None:
-        return None
-    if secret.startswith(_SECRET_PREFIX):
-        return base64.b64decode(secret.removeprefix(_SECRET_PREFIX), validate=True)
-    return secret.encode()
 
 
 def _retry_after_seconds(response: httpcore.Response, seconds_max: float) -> float | None:
