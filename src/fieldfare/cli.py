@@ -106,16 +106,9 @@ def match(
         highlight=False,
         soft_wrap=True,
     )
-<<<<<<< HEAD
     for hint in summary.hints:
         console.print(f"Hint: {hint}", style="yellow", highlight=False, soft_wrap=True, markup=False)
-    if summary.quarantined:
-        console.print(
-            f"{summary.quarantined:,} bad rows are in {options.quarantine_path}", style="yellow", soft_wrap=True
-        )
-=======
     exit_if_any(summary.quarantined, options.quarantine_path)
->>>>>>> docs10
 
 
 @app.command()
