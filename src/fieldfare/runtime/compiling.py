@@ -42,7 +42,11 @@ class Compiling(Capability):
 
     def _beside(self, work: Callable[[], Any], answer: Callable[[Any], Input]) -> None:
         def done(future: Future[Any]) -> None:
-            if not future.cancelled():
-                self._host.loop.call_soon_threadsafe(lambda: self._host.tell(answer(future.result())))
+            if future.cancelled():
+                return
+            if error := future.exception():  # a fault of ours: whoever waits for it waits in vain
+                self._host.fail(f"conditions cannot be compiled, restart the service: {error!r}")
+            else:
+                self._host.loop.call_soon_threadsafe(self._host.tell, answer(future.result()))
 
         self._thread.submit(work).add_done_callback(done)
