@@ -88,7 +88,7 @@ def list_all(*, config: Config = None, data: Data = None) -> None:
 
 @app.command()
 def revoke(token_id: Annotated[str, typer.Argument(metavar="ID")], *, config: Config = None, data: Data = None) -> None:
-    """Take a token back: no client can come in with it any more.
+    """Take a token back: no client can come in with it any more, and those that are in are parted from.
 
     Example: `fieldfare tokens revoke 5f2c01aa`
     """
