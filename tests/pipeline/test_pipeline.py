@@ -248,6 +248,18 @@ def test_a_condition_on_a_column_that_cannot_be_matched_stops_nobody(place: Plac
     assert summary.quarantined == 0
 
 
+def test_names_that_the_events_do_not_have_are_told_once(place: Place) -> None:
+    place.subscribe({1: "X > 1 AND y < 2", 2: "x > 1", 3: "knd = 'a' OR altitude < 1"})
+    place.append("0.parquet", events(0, 1500))  # two batches
+    watcher = _Batches()
+    place.run(watcher=watcher)
+    assert [text for text in watcher.notices if "in vain" in text] == [
+        "subscriptions ask in vain: the events have no attribute 'X', but 'x': names are matched as they are written",
+        "subscriptions ask in vain: the events have no attribute 'altitude'",
+        "subscriptions ask in vain: the events have no attribute 'knd'; did you mean 'kind'?",
+    ]
+
+
 def test_poison_is_quarantined_in_every_layout(place: Place) -> None:
     place.subscribe(CONDITIONS)
     folder = place.folder / "in"

@@ -154,6 +154,11 @@ def _encoded_ids(segments: tuple[Segment, ...]) -> pa.Buffer:
     return sink.getvalue()
 
 
+def saved_attributes(folder: Path) -> set[str]:
+    """The attributes that the boxes of a saved index constrain, read from its manifest alone."""
+    return {axis.attribute for segment in _read_manifest(folder).segments for axis in segment.axes}
+
+
 def load_segments(folder: Path, *, verify: bool) -> tuple[Segment, ...]:
     """Map a snapshot; with `verify`, read it all once and compare the checksums."""
     manifest = _read_manifest(folder)

@@ -20,11 +20,12 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import LongType, StringType
+from pyspark.sql.types import LongType, StringType, StructType
 
 from fieldfare.durable import NewFile, flush_folder, make_folder
 from fieldfare.errors import FieldfareError, HistoryError, PipelineError
 from fieldfare.forwarding import Policy
+from fieldfare.matching.unknown_names import told_unknown
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.plan import LayoutKind, LayoutPlan
 from fieldfare.pipeline.control import Control, Elasticity
@@ -35,10 +36,12 @@ from fieldfare.pipeline.source import FolderSource, is_ready, stream_folder
 from fieldfare.pipeline.stages import BatchInput, BatchPlan, written
 from fieldfare.pipeline.summary import BatchSummary, Summary
 from fieldfare.pipeline.system_columns import APPENDED_AT
+from fieldfare.pipeline.types import attribute_names
 from fieldfare.pipeline.watching import Watcher
 from fieldfare.pipeline.worker_python import check_worker_python
 from fieldfare.store.base import ALL, Order, Scope
 from fieldfare.store.catalog import Catalog
+from fieldfare.store.parts import Version
 from fieldfare.store.subscription_store import SubscriptionStore, open_store
 
 AUTO = "auto"
@@ -265,6 +268,7 @@ class _Batches:
     output: OutputFolder
     id_type: LongType | StringType
     write: WriteOptions
+    told: set[str] = field(default_factory=set)  # attributes that the events do not have, and that were told of
 
     def process(self, read: Callable[[], BatchInput], batch_id: int) -> None:
         """Match a micro-batch and commit its output, unless it is committed already. Tries again where that helps."""
@@ -283,7 +287,9 @@ class _Batches:
         version = self.catalog.version(time.time())
         plan = BatchPlan(version, self.control.forwarding(batch_id), self.id_type)
         stage = self.output.stage(batch_id)
-        rows = written(read(), plan, stage, self.write).collect()
+        events = read()
+        self._tell_unknown(version, events.schema)
+        rows = written(events, plan, stage, self.write).collect()
         report = BatchReport.decode(bytes(row[0]) for row in rows)
         note = {"subscriptions_version": version.number, "layout": version.layout.kind}
         files = self.output.commit(batch_id, report.files, report.faults, note)
@@ -291,6 +297,13 @@ class _Batches:
         for decision in self.control.observe(report, seconds):
             self.pipeline.notice(decision)
         self.pipeline.committed(BatchSummary.of(batch_id, report, seconds, self.catalog), files)
+
+    def _tell_unknown(self, version: Version, schema: StructType) -> None:
+        """Tell once of each attribute that subscriptions ask about and the events do not have."""
+        asked = sorted(version.attributes - self.told)
+        self.told.update(asked)
+        for sentence in told_unknown(asked, set(attribute_names(schema))):
+            self.pipeline.notice(f"subscriptions ask in vain: {sentence}")
 
 
 def described(layout: Layout) -> str:

@@ -8,7 +8,7 @@ columns' values are.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,14 @@ def arrow_schema(spark: SparkSession, schema: StructType) -> pa.Schema:
     """The schema as Arrow has it. Asked of an empty list, it would take the start of Python workers to learn it."""
     nothing = [lit(None).cast(column.dataType).alias(column.name) for column in schema.fields]
     return spark.range(0).select(nothing).toArrow().schema
+
+
+def attribute_names(schema: StructType, prefix: str = "") -> Iterator[str]:
+    """The attributes of events with a schema: its columns and, with dotted names, the fields of its structs."""
+    for column in schema.fields:
+        yield prefix + column.name
+        if isinstance(column.dataType, StructType):
+            yield from attribute_names(column.dataType, f"{prefix}{column.name}.")
 
 
 def check_types(subscriptions: pa.Table, schema: pa.Schema) -> None:

@@ -28,7 +28,7 @@ from fieldfare.boxes import BoxTable
 from fieldfare.errors import SnapshotError
 from fieldfare.language import compile_many
 from fieldfare.matching.index import Index
-from fieldfare.matching.snapshot import is_sound, sealed
+from fieldfare.matching.snapshot import is_sound, saved_attributes, sealed
 from fieldfare.partitioning.indexes import part_index
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.plan import LayoutPlan, Reshape
@@ -97,6 +97,11 @@ class Base:
     def index(self, part: int) -> Index:
         """The index of a part, mapped into memory."""
         return Index.load(self.folder / _part_name(part)) if self.manifest.part_sizes[part] else Index()
+
+    def attributes(self) -> set[str]:
+        """The attributes that the boxes of all parts constrain; nothing but manifests is read."""
+        parts = [part for part, size in enumerate(self.manifest.part_sizes) if size]
+        return {name for part in parts for name in saved_attributes(self.folder / _part_name(part))}
 
     def members(self, part: int) -> npt.NDArray[np.int32]:
         """The positions of the subscriptions in a part's index, in its order."""

@@ -39,6 +39,11 @@ class Version:
         """How many subscriptions each part of the base holds."""
         return _mapped_base(self.base).base.manifest.part_sizes
 
+    @property
+    def attributes(self) -> frozenset[str]:
+        """The attributes that the subscriptions' boxes constrain."""
+        return _attributes(self.base, self.delta)
+
     def index(self, part: int) -> Index:
         """The index of everything that must be searched for an event that visits a part."""
         return _mapped_version(self.base, self.delta).index(part)
@@ -85,6 +90,12 @@ class _MappedVersion:
 @lru_cache(maxsize=_KEPT)
 def _mapped_base(folder: str) -> _MappedBase:
     return _MappedBase(open_base(Path(folder)))
+
+
+@lru_cache(maxsize=_KEPT)
+def _attributes(base: str, delta: str | None) -> frozenset[str]:
+    added = () if delta is None else read_added(Path(delta)).attributes
+    return frozenset({*_mapped_base(base).base.attributes(), *added})
 
 
 @lru_cache(maxsize=_KEPT)
