@@ -52,6 +52,12 @@ def test_a_word_of_sql_is_a_name_where_an_operand_stands(word: str) -> None:
         assert Index({1: f"{spelled} LIKE 'a%' AND {spelled} NOT LIKE '%b'"}).match({spelled: "ac"}) == [1]
 
 
+def test_words_that_belong_together_are_no_names() -> None:
+    assert Index({1: "x IS DISTINCT FROM -1", 2: "x IS NOT DISTINCT FROM from"}).match({"x": 2, "from": 2}) == [1, 2]
+    with pytest.raises(UnsupportedConditionError, match="BETWEEN SYMMETRIC"):
+        language.compile("x BETWEEN SYMMETRIC -1 AND 2")
+
+
 @pytest.mark.parametrize("word", NEVER)
 def test_a_few_words_are_names_in_backquotes_only(word: str) -> None:
     with pytest.raises(ConditionError):

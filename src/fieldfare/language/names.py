@@ -13,6 +13,7 @@ _NEVER_NAMES = {"AND", "OR", "NOT", "TRUE", "FALSE", "NULL"}
 _BARE_FUNCTIONS = {"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_USER", "SESSION_USER", "CURRENT_PATH"}
 _AFTER_A_NAME = {"=", "==", "!=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", ")", ",", "."}
 _WORDS_AFTER_A_NAME = {"AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "RLIKE", "REGEXP", "ILIKE", "DIV"}
+_PAIRS = {("DISTINCT", "FROM"), ("BETWEEN", "SYMMETRIC")}  # the second word belongs to the first
 _VALUES = (TokenType.NUMBER, TokenType.STRING, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET)
 
 
@@ -24,7 +25,7 @@ def with_names(tokens: list[Token]) -> list[Token]:
         before = marked[-1] if marked else None
         following = tokens[number + 1] if number + 1 < len(tokens) else None
         is_part = before is not None and before.token_type is TokenType.DOT
-        if is_word(token) and (is_part or (needs_operand and _is_name(token, following))):
+        if is_word(token) and (is_part or (needs_operand and _is_name(token, before, following))):
             marked.append(_identifier(token))
             needs_operand = False
             continue
@@ -40,9 +41,11 @@ def is_word(token: Token) -> bool:
     return token.token_type not in _VALUES and (first.isalpha() or first == "_")
 
 
-def _is_name(token: Token, following: Token | None) -> bool:
+def _is_name(token: Token, before: Token | None, following: Token | None) -> bool:
     word = token.text.upper()
     if word in _NEVER_NAMES or word in _BARE_FUNCTIONS:
+        return False
+    if before is not None and is_word(before) and (before.text.upper(), word) in _PAIRS:
         return False
     if following is None:
         return True
