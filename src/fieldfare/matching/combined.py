@@ -17,7 +17,7 @@ from fieldfare.boxes import AxisColumn, Cuts
 from fieldfare.matching.axis import NULL_SLOT, Axis, Slots
 from fieldfare.matching.batch import Batch
 from fieldfare.matching.operands import Mask
-from fieldfare.matching.test_groups import Group, Places, group_of, grouped, shape_of
+from fieldfare.matching.residual_groups import Group, Places, group_of, grouped, shape_of
 from fieldfare.model import AllOf, AnyOf, CombinedTest, Interval, Test, Within
 
 

@@ -19,7 +19,7 @@ from fieldfare.matching.batch import Batch
 from fieldfare.matching.combined import CombinedTests
 from fieldfare.matching.operands import Mask
 from fieldfare.matching.passing import attributes_of
-from fieldfare.matching.test_groups import Array, Group, Places, Shape, group_of, grouped, shape_of
+from fieldfare.matching.residual_groups import Array, Group, Places, Shape, group_of, grouped, shape_of
 from fieldfare.model import CombinedTest, Test
 
 _COMBINED = -1  # stands for the group of the combined tests until the groups are counted
