@@ -91,7 +91,8 @@ class Pipeline:
     ) -> None:
         """`on_batch` gets every batch after its commit; after a crash it may get the last one again, by the same id."""
         self._spark = spark
-        self._options = options
+        # The JVM and the tasks have working folders of their own, in which a relative path is another one.
+        self._options = replace(options, output=options.output.absolute(), checkpoint=options.checkpoint.absolute())
         self._watcher = watcher or Watcher()
         self._on_batch = on_batch
         self._stopping = threading.Event()
