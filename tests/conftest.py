@@ -69,6 +69,9 @@ _SLOW_FILES = (
     "store/test_catalog",
     "pipeline/test_output_faults",
     "docs/test_docs",
+    "runtime/test_gateway_sockets",
+    "runtime/test_gateway_limits",
+    "runtime/test_spark",
 )
 _SLOW_FIXTURES = {"spark", "postgres"}
 _SLOW_PARAMETERS = {"postgresql"}
