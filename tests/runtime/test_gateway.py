@@ -280,3 +280,17 @@ def test_a_broker_in_trouble_is_told_as_such(oddity: str, status: int, caplog: p
         asyncio.run(story())
     assert CANARY not in caplog.text
     assert ("RuntimeError" in caplog.text) == (oddity == "fails")
+
+
+def test_a_subscription_over_http_without_a_name_gets_one_and_is_durable() -> None:
+    async def story() -> None:
+        async with asking() as (client, _):
+            made = await client.post("/v1/subscriptions", json={"topic": "traffic", "condition": "n > 0"})
+            assert made.status_code == 201
+            name = made.json()["subscription"]
+            assert made.headers["Location"] == f"/v1/subscriptions/{name}"
+            await published(client, {"n": 1})
+            assert (await client.get(f"/v1/subscriptions/{name}")).json()["is_durable"] is True
+            assert events_of(await client.get(f"/v1/subscriptions/{name}/events")) == [{"n": 1}]
+
+    asyncio.run(story())
