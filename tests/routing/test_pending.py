@@ -125,3 +125,15 @@ def test_a_taker_that_has_ended_cannot_be_attached() -> None:
     taker.end()
     with pytest.raises(KeyError):
         taker.attach("link", 10, None, 5)
+
+
+def test_a_run_that_failed_can_say_what_waits_for_what(harness: Harness, client: Client) -> None:
+    harness.holds_storage = harness.holds_checks = harness.holds_compiling = True
+    client.send(hooked())
+    client.send(Subscribe(2, "news", "n >= 0"))
+    client.publish("news", *events(1))
+    assert harness.edge.waits() == [
+        "record 1: Publication STORING",
+        "answer 1: CompilingGroup",
+        "answer 1: PendingSubscription CHECKING",
+    ]

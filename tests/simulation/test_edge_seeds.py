@@ -13,6 +13,7 @@ from fieldfare.errors import BrokenPromiseError
 from fieldfare.messages import Delivery
 from fieldfare.routing.publishers import Publishers
 from fieldfare.simulation.disk import SimulatedLog
+from fieldfare.simulation.host import SimulatedHost
 
 SEEDS = int(os.environ.get("FIELDFARE_SEEDS", "150"))
 ONLY = os.environ.get("FIELDFARE_SEED")
@@ -27,6 +28,9 @@ def run(seeds: Iterable[int]) -> None:
         except Exception as error:
             plan = "\n".join(f"  {fault}" for fault in scenario.faults)
             error.add_note(f"seed {seed}; to replay it: FIELDFARE_SEED={seed} pytest {__file__}\nfaults:\n{plan}")
+            for name, machine in scenario.world.machines.items():
+                if isinstance(machine, SimulatedHost):
+                    error.add_note(f"{name} waits for: {machine.waits()}")
             raise
 
 

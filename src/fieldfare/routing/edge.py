@@ -33,6 +33,7 @@ from fieldfare.messages import (
     NotStored,
     Opened,
     PipelineMatched,
+    Position,
     Publish,
     Received,
     Record,
@@ -64,7 +65,7 @@ from fieldfare.routing.subscribing import (
     Subscribing,
     SubscribingPorts,
 )
-from fieldfare.routing.taker import Entry
+from fieldfare.routing.taker import Entry, Taker
 from fieldfare.routing.takers import Takers
 from fieldfare.routing.topic import Topic, TopicChange, Topics
 from fieldfare.routing.webhooks import RetryTimer, WebhookCalls
@@ -92,9 +93,8 @@ class Edge:
         self.replies, self.timers, self.log = Replies(emit), Timers(emit), LogPort(emit)
         self.positions, self.quotas = Positions(self.log), Quotas(options.quotas)
         self._pipeline, self._compiler, self._webhook_checks = Asking(emit), Asking(emit), Asking(emit)
-        self.webhooks = WebhookCalls(options, rng, emit, self.log, self.timers)
+        self.webhooks = WebhookCalls(options, rng, emit, self.log, self.timers, self._webhook_took)
         self.deliveries = Deliveries(options, self.topics, emit, self.log, self.webhooks, self._tidy_soon)
-        self.webhooks.acknowledge = self._webhook_took
         self.publishing = Publishing(
             name,
             options.unstored_bytes_max,
@@ -163,6 +163,12 @@ class Edge:
     def statistics(self) -> Statistics:
         """Counts, for those who watch."""
         return statistics(self)
+
+    def waits(self) -> list[str]:
+        """What waits for the log, the pipeline, the compiler and checks of webhooks."""
+        return [
+            wait for port in (self.log, self._pipeline, self._compiler, self._webhook_checks) for wait in port.waits()
+        ]
 
     def usage(self, tenant: str, now: float) -> Usage:
         """What a tenant uses of its quota."""
@@ -286,7 +292,7 @@ class Edge:
         if taker := self.takers.of_handle(message.tenant, message.subscription, message.handle):
             self.webhooks.called(taker, message, now)
 
-    def _webhook_took(self, taker: Any, position: int, now: float) -> None:
+    def _webhook_took(self, taker: Taker, position: Position, now: float) -> None:
         self.deliveries.acknowledge(taker, position, now, is_final=True)
 
     def _due(self, message: TimerDue, now: float) -> None:

@@ -88,6 +88,10 @@ class LogPort:
         self._waiting.append((self._waiting[-1][0], waiter))
         return True
 
+    def waits(self) -> list[str]:
+        """Who waits for which record, for people who look at a failed run."""
+        return [f"record {number}: {_named(waiter)}" for number, waiter in self._waiting if waiter is not None]
+
     def answered(self, number: int) -> Iterator[Any]:
         """Those that waited for records up to a number."""
         while self._waiting and self._waiting[0][0] <= number:
@@ -110,9 +114,19 @@ class Asking:
         self._waiting[number] = waiter
         self._emit(effect(number))
 
+    def waits(self) -> list[str]:
+        """Who waits for which answer, for people who look at a failed run."""
+        return [f"answer {number}: {_named(waiter)}" for number, waiter in self._waiting.items() if waiter is not None]
+
     def answered(self, number: int) -> Any:
         """Who waited for this answer."""
         return self._waiting.pop(number)
+
+
+def _named(waiter: Any) -> str:
+    """What kind of thing waits, and in which state; not all that it holds."""
+    state = getattr(waiter, "state", None)
+    return type(waiter).__name__ + (f" {state.name}" if state is not None else "")
 
 
 class Positions:

@@ -42,10 +42,18 @@ class CallCounts:
 class WebhookCalls:
     """Calls for all takers that have a webhook. `acknowledge` is called when events have been dealt with."""
 
-    def __init__(self, options: EdgeOptions, rng: random.Random, emit: Emit, log: LogPort, timers: Timers) -> None:
+    def __init__(
+        self,
+        options: EdgeOptions,
+        rng: random.Random,
+        emit: Emit,
+        log: LogPort,
+        timers: Timers,
+        acknowledge: Callable[[Taker, Position, float], None],
+    ) -> None:
         self.counts = CallCounts()
         self.dead_letters: dict[tuple[str, str], list[DeadLetter]] = {}
-        self.acknowledge: Callable[[Taker, Position, float], None] = _nobody
+        self._acknowledge = acknowledge
         self._options, self._rng, self._emit, self._log, self._timers = options, rng, emit, log, timers
 
     def call(self, taker: Taker, now: float) -> None:
@@ -93,7 +101,7 @@ class WebhookCalls:
 
     def _done(self, taker: Taker, call: PendingCall, now: float) -> None:
         taker.call = None
-        self.acknowledge(taker, call.effect.position, now)
+        self._acknowledge(taker, call.effect.position, now)
 
     def _bury(self, taker: Taker, call: PendingCall, reason: str, now: float) -> None:
         letter = DeadLetter(*taker.subscription.key, now, reason, [bytes(event) for event in call.effect.events])
@@ -109,10 +117,6 @@ class WebhookCalls:
         del letters[: -self._options.dead_letters_max]
         while len(letters) > 1 and sum(map(_size_bytes, letters)) > self._options.dead_letter_bytes_max:
             del letters[0]
-
-
-def _nobody(_taker: Taker, _position: Position, _now: float) -> None:
-    """Until the deliveries are there."""
 
 
 def _size_bytes(letter: DeadLetter) -> int:

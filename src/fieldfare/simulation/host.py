@@ -87,6 +87,13 @@ class SimulatedHost:
         """Whether its node lives."""
         return self._kernel is not None
 
+    def waits(self) -> list[str]:
+        """What its node waits for, for people who look at a failed run: inputs, timers, and what the node says."""
+        if self._kernel is None:
+            return ["it is down"]
+        of_node = getattr(self._kernel.node, "waits", list)
+        return [*self._kernel.waits(), *of_node()]
+
     @property
     def log(self) -> SimulatedLog:
         """Its disk, which is there when something is first stored on it."""
@@ -243,7 +250,7 @@ class SimulatedHost:
     def _stored(self, number: int) -> None:
         self._tell_first(Stored(number))
         node = self._kernel.node if self._kernel is not None else None
-        if isinstance(node, LoggingNode) and self.log.appended_since_checkpoint >= self.checkpoint_records:
+        if self.log.appended_since_checkpoint >= self.checkpoint_records and isinstance(node, LoggingNode):
             self.log.checkpoint(node.checkpoint())
             self.log.trim(self.now)
 
