@@ -15,11 +15,11 @@ import numpy.typing as npt
 from fieldfare.boxes import BoxTable
 from fieldfare.matching.axis import NULL_SLOT, Axis
 from fieldfare.matching.batch import Batch
-from fieldfare.matching.kernel import SPARE, Events, Found, match_events
 from fieldfare.matching.lanes import LANES
 from fieldfare.matching.lists import empty_values, locality_order
 from fieldfare.matching.residual import Residuals
 from fieldfare.matching.tree import CHECKED, DISTINCT, PLAIN, Column, Tree, build_tree
+from fieldfare.matching.tree_search import SPARE, Events, Found, match_events
 
 _CACHED_BYTES = 1 << 21  # a tree up to about this size stays in a core's cache whatever the order of the events
 _REORDERED_EVENTS_MIN = 64  # fewer events rarely meet in the tree
