@@ -20,7 +20,7 @@ demo: java $(STAMP) ## watch the pipeline on local Spark while subscriptions cha
 	@$(BIN)/fieldfare demo
 
 check: $(STAMP) lint ## the inner loop, within two minutes: lint, and every test that needs no server, JVM or process
-	@$(BIN)/pytest -n 2 $(DISTRIBUTION) -m "not slow"
+	@FIELDFARE_SEEDS=6 $(BIN)/pytest -n 2 $(DISTRIBUTION) -m "not slow"
 
 test: java $(STAMP) ## check style, types, layers, and run every test
 	@$(MAKE) --no-print-directory -j 2 lint $(SPARK_CLASSES)

@@ -16,6 +16,8 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from fieldfare.runtime.zookeeper_server import ZooKeeperServer
+
 # No test asserts a time, so Hypothesis must not either: a machine may be busy.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # A machine's run must not depend on luck: new examples are for people to find.
@@ -46,13 +48,26 @@ if _SPARK_PYTHON not in _PYTHON_PATH:  # pytest-xdist's workers have it from the
 _SLOW_FILES = (
     "faults/test_driver",
     "pipeline/test_pipeline",
+    "kafka/test_pipeline",
+    "kafka/test_faults",
+    "kafka/test_output",
+    "kafka/test_reader",
     "faults/test_cluster",
     "faults/test_local",
+    "dds/test_networks",
+    "dds/test_edges",
     "tests/test_demo",
     "bench/test_pipeline",
     "runtime/test_real_pipeline",
+    "overlay_live/test_faults",
+    "overlay/test_live_spark",
     "scenarios/test_live",
     "scenarios/test_planted_bugs",
+    "overlay_live/test_wan",
+    "overlay_live/test_handover",
+    "overlay_live/test_publisher_moves",
+    "overlay_live/test_tree",
+    "overlay_live/test_gossip_brokers",
     "faults/test_edge",
     "commands/test_service",
     "faults/test_security",
@@ -61,19 +76,44 @@ _SLOW_FILES = (
     "runtime/test_bad_input",
     "store/test_faults",
     "pipeline/test_connect",
+    "coordination/test_gossip",
+    "dmm/test_peers",
+    "experiments/test_pubsubcoord_live",
+    "experiments/test_placement_live",
+    "experiments/test_pubsubcoord_joining",
+    "experiments/test_gossip",
+    "pastry/test_ring_faults",
+    "pastry/test_ring",
+    "pastry/test_live_ring",
+    "runtime/test_gossip",
     "pipeline/test_worker_python",
     "matching/test_kernel_cache",
     "bench/test_broker",
+    "bench/test_overlay",
+    "overlay_live/test_moving_clients",
     "pipeline/test_control",
     "experiments/test_bluedove",
+    "runtime/test_link_silence",
+    "experiments/test_wan",
     "store/test_catalog",
     "pipeline/test_output_faults",
     "docs/test_docs",
+    "dds/test_bridge",
     "runtime/test_gateway_sockets",
     "runtime/test_gateway_limits",
     "runtime/test_spark",
+    "coordination/test_zookeeper",
+    "coordination/test_zookeeper_server",
+    "overlay/test_overlay_seeds",
+    "experiments/test_pubsubcoord",
+    "overlay/test_moving_clients",
+    "store/test_journal_crash",
+    "scenarios/test_simulated",
+    "bench/test_engine",
+    "bench/test_pastry",
+    "bench/test_simulation",
 )
-_SLOW_FIXTURES = {"spark", "postgres"}
+_SLOW_FIXTURES = {"broker", "spark", "postgres", "zookeeper"}
 _SLOW_PARAMETERS = {"postgresql"}
 # Files that share the Spark session of one worker: another one would take longer to start than it would save.
 _SPARK_FILES = {
@@ -82,9 +122,12 @@ _SPARK_FILES = {
     "pipeline/test_join",
     "pipeline/test_output",
     "pipeline/test_output_rows",
+    "kafka/test_pipeline",
     "matching/test_equality",
+    "matching/test_expressions",
     "docs/test_docs",
 }
+_KAFKA_FILES = {"kafka/test_output", "kafka/test_reader"}  # files that share one broker
 _DIVISIBLE_FILES = {"faults/test_edge", "runtime/test_service"}  # their tests share nothing: any worker may take one
 
 
@@ -114,6 +157,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file = _file(nodeid)
+            if file in _KAFKA_FILES:
+                return "kafka"
             return "spark" if file in _SPARK_FILES else nodeid if file in _DIVISIBLE_FILES else file
 
     return Scheduling(config, log)
@@ -124,16 +169,23 @@ def _file(nodeid: str) -> str:
     return f"{path.parent.name}/{path.stem}"
 
 
-JAVA_MISSING = "Spark needs Java 17 or later: install a JRE (Debian, Ubuntu: apt install openjdk-17-jre-headless)"
+JAVA_MISSING = (
+    "Spark and ZooKeeper need Java 17 or later: install a JRE (Debian, Ubuntu: apt install openjdk-17-jre-headless)"
+)
+
+
+def check_java() -> None:
+    """Skip a test that needs Java on a machine that has none, and say what to install; CI must have it."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        if os.environ.get("CI") == "true":
+            pytest.fail(JAVA_MISSING)
+        pytest.skip(JAVA_MISSING)
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One local Spark session for all tests, in UTC, that leaves nothing behind."""
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        if os.environ.get("CI") == "true":
-            pytest.fail(JAVA_MISSING)
-        pytest.skip(JAVA_MISSING)
+    check_java()
     from pyspark.sql import SparkSession  # the other tests run without Spark installed
 
     os.environ["PYSPARK_PYTHON"] = sys.executable  # otherwise the first python3 on the PATH
@@ -157,3 +209,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    """One ZooKeeper server for all tests, each of which uses a path of its own below its root."""
+    check_java()
+    from fieldfare.runtime.zookeeper_server import ServerOptions, ZooKeeperServer
+
+    options = ServerOptions(tick_seconds=0.2, session_seconds_min=0.5)
+    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper"), options) as server:
+        yield server

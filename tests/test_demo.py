@@ -1,13 +1,24 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+from tests.runtime.processes import COMMAND
 
 from fieldfare.demo import traffic
+
+
+def watch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        cwd=folder,
+    )
 
 
 def test_the_same_seed_tells_the_same_story() -> None:
@@ -18,16 +29,7 @@ def test_the_same_seed_tells_the_same_story() -> None:
 
 def test_the_demo_runs_from_start_to_end(tmp_path: Path) -> None:
     # In a process of its own: the demo starts and stops Spark, and the other tests share a session.
-    program = "from fieldfare.cli import app; app()"
-    arguments = ["demo", "--drivers", "2000", "--events", "5000", "--folder", str(tmp_path / "demo")]
-    ended = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-        cwd=tmp_path,
-    )
+    ended = watch("demo", "--drivers", "2000", "--events", "5000", "--folder", "demo", folder=tmp_path)
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == ""
     for words in ("events/s", "matches", "go home", "hear of", "Spark's own where()", "fieldfare match"):
@@ -36,3 +38,19 @@ def test_the_demo_runs_from_start_to_end(tmp_path: Path) -> None:
     matches = pq.read_table(tmp_path / "demo" / "matches")
     assert matches.num_rows > 0
     assert "subscription_ids" in matches.column_names
+
+
+def test_two_networks_meet_through_a_crash(tmp_path: Path) -> None:
+    ended = watch("demo", "networks", "--seconds", "2", "--rate", "100", "--folder", "demo", folder=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr == ""
+    for words in ("is killed (SIGKILL)", "The leader gives the topic to", "came once and in order"):
+        assert words in ended.stdout
+
+
+def test_a_publisher_moves_to_its_subscribers(tmp_path: Path) -> None:
+    ended = watch("demo", "placement", "--seconds", "1", "--folder", "demo", folder=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr == ""
+    for words in ("GRAPE has moved the exchange's publisher from berlin to rome", "came once and in order"):
+        assert " ".join(ended.stdout.split()).count(words) == 1

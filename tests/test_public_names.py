@@ -43,16 +43,37 @@ def test_an_index() -> None:
 
 
 def test_the_pipeline() -> None:
-    assert fieldfare.pipeline.__all__ == ["FolderSource", "Pipeline", "PipelineOptions", "Watcher", "match"]
+    assert fieldfare.pipeline.__all__ == [
+        "FolderSource",
+        "KafkaSink",
+        "KafkaSource",
+        "KafkaTopic",
+        "Pipeline",
+        "PipelineOptions",
+        "Watcher",
+        "match",
+    ]
     assert all(hasattr(fieldfare.pipeline, name) for name in fieldfare.pipeline.__all__)
 
 
 def test_the_commands() -> None:
     names = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
-    assert sorted(names) == ["demo", "explain", "match", "publish", "serve", "subscribe", "unsubscribe"]
+    assert sorted(names) == [
+        "broker",
+        "dds-bridge",
+        "explain",
+        "match",
+        "placement",
+        "publish",
+        "serve",
+        "subscribe",
+        "unsubscribe",
+    ]
     assert sorted(group.name or "" for group in app.registered_groups) == [
         "bench",
+        "brokers",
         "config",
+        "demo",
         "experiments",
         "pipeline",
         "subscriptions",

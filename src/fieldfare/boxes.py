@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fieldfare.model import Condition, Cut, Section, Test
+from fieldfare.model import Condition, Cut, Derived, Section, Test
+
+_SECTIONS = tuple(Section)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,11 @@ class Cuts:
         """Some of the cuts."""
         return Cuts(self.sections[positions], self.values[positions])
 
+    def listed(self) -> list[Cut]:
+        """The cuts one by one."""
+        sections = [_SECTIONS[section] for section in self.sections.tolist()]
+        return list(zip(sections, self.values.tolist(), strict=True))
+
     @staticmethod
     def concatenated(parts: Sequence[Cuts]) -> Cuts:
         """All the parts' cuts, one after the other."""
@@ -67,6 +74,7 @@ class BoxTable:
     axes: Mapping[str, AxisColumn]
     overlapping: npt.NDArray[np.bool_]  # the box's subscription has another box that shares points with it
     tests: Mapping[int, tuple[Test, ...]] = field(default_factory=dict)  # residual tests, by box
+    derived: Mapping[Derived, AxisColumn] = field(default_factory=dict)  # the intervals on expressions
 
     def __len__(self) -> int:
         return len(self.owners)
@@ -75,14 +83,9 @@ class BoxTable:
         """Some of the boxes, each at most once, numbered by their place in `boxes`; owners keep their numbers."""
         places = np.full(len(self), -1, np.int32)
         places[boxes] = np.arange(len(boxes), dtype=np.int32)
-        axes = {}
-        for attribute, column in self.axes.items():
-            chosen = np.flatnonzero(places[column.boxes] >= 0)
-            if len(chosen):
-                moved = places[column.boxes[chosen]]
-                axes[attribute] = AxisColumn(moved, column.low.take(chosen), column.high.take(chosen))
         tests = {int(places[box]): tests for box, tests in self.tests.items() if places[box] >= 0}
-        return BoxTable(self.owners[boxes], axes, self.overlapping[boxes], tests)
+        axes, derived = _moved(self.axes, places), _moved(self.derived, places)
+        return BoxTable(self.owners[boxes], axes, self.overlapping[boxes], tests, derived)
 
     @staticmethod
     def from_conditions(conditions: Sequence[Condition], owners: Sequence[int]) -> BoxTable:
@@ -90,7 +93,8 @@ class BoxTable:
         box_owners: list[int] = []
         overlapping: list[bool] = []
         tests: dict[int, tuple[Test, ...]] = {}
-        columns: dict[str, tuple[list[int], list[Cut], list[Cut]]] = {}
+        columns: dict[str, _Lists] = {}
+        derived: dict[Derived, _Lists] = {}
         for condition, owner in zip(conditions, owners, strict=True):
             for box in condition.boxes:
                 number = len(box_owners)
@@ -103,11 +107,13 @@ class BoxTable:
                     boxes.append(number)
                     lows.append(interval.low)
                     highs.append(interval.high)
-        axes = {
-            attribute: AxisColumn(np.array(boxes, np.int32), Cuts.of(lows), Cuts.of(highs))
-            for attribute, (boxes, lows, highs) in columns.items()
-        }
-        return BoxTable(np.array(box_owners, np.int32), axes, np.array(overlapping, np.bool_), tests)
+                for axis, interval in box.derived.items():
+                    boxes, lows, highs = derived.setdefault(axis, ([], [], []))
+                    boxes.append(number)
+                    lows.append(interval.low)
+                    highs.append(interval.high)
+        owned, is_overlapping = np.array(box_owners, np.int32), np.array(overlapping, np.bool_)
+        return BoxTable(owned, _listed_columns(columns), is_overlapping, tests, _listed_columns(derived))
 
     @staticmethod
     def concatenated(parts: Sequence[BoxTable]) -> BoxTable:
@@ -116,20 +122,49 @@ class BoxTable:
             return parts[0]
         starts = np.cumsum([0, *(len(part) for part in parts)])
         columns: dict[str, list[AxisColumn]] = {}
+        derived: dict[Derived, list[AxisColumn]] = {}
         tests: dict[int, tuple[Test, ...]] = {}
         for start, part in zip(starts.tolist(), parts, strict=False):
             tests.update({start + box: box_tests for box, box_tests in part.tests.items()})
             for attribute, column in part.axes.items():
                 moved = AxisColumn(column.boxes + np.int32(start), column.low, column.high)
                 columns.setdefault(attribute, []).append(moved)
-        axes = {
-            attribute: AxisColumn(
-                np.concatenate([column.boxes for column in pieces]),
-                Cuts.concatenated([column.low for column in pieces]),
-                Cuts.concatenated([column.high for column in pieces]),
-            )
-            for attribute, pieces in columns.items()
-        }
+            for axis, column in part.derived.items():
+                moved = AxisColumn(column.boxes + np.int32(start), column.low, column.high)
+                derived.setdefault(axis, []).append(moved)
         owners = np.concatenate([np.empty(0, np.int32), *(part.owners for part in parts)])
         overlapping = np.concatenate([np.empty(0, np.bool_), *(part.overlapping for part in parts)])
-        return BoxTable(owners, axes, overlapping, tests)
+        return BoxTable(owners, _joined(columns), overlapping, tests, _joined(derived))
+
+
+_Key = TypeVar("_Key", str, Derived)
+_Lists = tuple[list[int], list[Cut], list[Cut]]  # boxes, low cuts, high cuts
+
+
+def _moved(axes: Mapping[_Key, AxisColumn], places: npt.NDArray[np.int32]) -> dict[_Key, AxisColumn]:
+    """The columns with the boxes that have a new place, at those."""
+    moved = {}
+    for axis, column in axes.items():
+        chosen = np.flatnonzero(places[column.boxes] >= 0)
+        if len(chosen):
+            boxes = places[column.boxes[chosen]]
+            moved[axis] = AxisColumn(boxes, column.low.take(chosen), column.high.take(chosen))
+    return moved
+
+
+def _listed_columns(axes: Mapping[_Key, _Lists]) -> dict[_Key, AxisColumn]:
+    return {
+        axis: AxisColumn(np.array(boxes, np.int32), Cuts.of(lows), Cuts.of(highs))
+        for axis, (boxes, lows, highs) in axes.items()
+    }
+
+
+def _joined(axes: Mapping[_Key, Sequence[AxisColumn]]) -> dict[_Key, AxisColumn]:
+    return {
+        axis: AxisColumn(
+            np.concatenate([column.boxes for column in pieces]),
+            Cuts.concatenated([column.low for column in pieces]),
+            Cuts.concatenated([column.high for column in pieces]),
+        )
+        for axis, pieces in axes.items()
+    }

@@ -13,7 +13,20 @@ import typer.core
 from rich.console import Console
 
 from fieldfare import __version__
-from fieldfare.commands import bench, config, experiments, pipeline, service, subscriptions, tokens, topics
+from fieldfare.commands import (
+    bench,
+    brokers,
+    config,
+    dds,
+    demo,
+    experiments,
+    pipeline,
+    placement,
+    service,
+    subscriptions,
+    tokens,
+    topics,
+)
 from fieldfare.commands.bad_rows import exit_if_any
 from fieldfare.errors import FieldfareError
 
@@ -46,8 +59,12 @@ app.add_typer(subscriptions.app, name="subscriptions", help="Keep subscriptions 
 app.add_typer(topics.app, name="topics", help="Show and make topics of a service.")
 app.add_typer(tokens.app, name="tokens", help="Let clients of a service in.")
 app.add_typer(config.app, name="config", help="Check the settings of a service.")
-for command in (service.serve, service.publish, service.subscribe, service.unsubscribe):
+app.add_typer(brokers.app, name="brokers")
+app.add_typer(demo.app, name="demo")
+for command in (service.serve, brokers.broker, service.publish, service.subscribe, service.unsubscribe):
     app.command()(command)
+app.command()(placement.placement)
+app.command("dds-bridge")(dds.dds_bridge)
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - the command line's library calls it so
@@ -120,20 +137,3 @@ def explain(condition: Annotated[str, typer.Argument(help="A SQL condition over 
     import fieldfare
 
     typer.echo(fieldfare.explain(fieldfare.compile(condition)))
-
-
-@app.command()
-def demo(
-    *,
-    drivers: Annotated[int, typer.Option(min=1, help="How many subscriptions.")] = 40_000,
-    events: Annotated[int, typer.Option(min=1, help="How many sensor events.")] = 300_000,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed tells the same story.")] = 7,
-    folder: Annotated[Path, typer.Option(help="Where the story's files go.")] = Path("fieldfare-demo"),
-) -> None:
-    """Watch a traffic story run as a stream on local Spark (needs Java 17 and the extra `spark`).
-
-    Example: `fieldfare demo --drivers 100000 --events 1000000`
-    """
-    from fieldfare.demo import DemoOptions, run
-
-    run(DemoOptions(drivers, events, seed, folder), Console())

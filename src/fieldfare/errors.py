@@ -19,21 +19,36 @@ FieldfareError
 ├── JournalError                 a log of events cannot be used: another process has it, or it is of another version
 │   ├── JournalFullError         there is no space: nothing was written, and the same may work later
 │   └── JournalFailedError       a flush failed, or the log is damaged; says what to do
+├── AxisDomainError              a declared domain of an attribute is empty, or has too many steps
+├── CoveringError                what another broker says is wanted there cannot be read
 ├── SnapshotError                a saved index is missing, damaged or of another version
 ├── OutputError                  the pipeline's output cannot be written, or belongs to another pipeline
+├── KafkaTopicError              a Kafka topic cannot be read or written: it is gone, made anew or forbidden
+│   ├── KafkaUnavailableError    its brokers cannot be reached, or do not answer: the same may work later
+│   └── FencedError              another driver has taken the output over: this one has to end
 ├── BrokenPromiseError           a simulated run delivered something wrong, or not everything; carries what
 ├── PipelineError                the streaming pipeline cannot begin, or cannot go on
 ├── InputError                   a file given to a command cannot be used
 ├── ConfigError                  settings are wrong; carries every problem, each with its place
+│   └── TopologyError            the file of a tree of brokers is wrong: a name, an address, a link, or a ring of them
 ├── WebhookAddressError          a webhook may not be called at its URL; says why, and what would be allowed
 ├── ServiceError                 the service cannot start: a port or a folder is taken, a certificate is bad
 │   └── PortTakenError           another program listens on its port
+├── NetworkUnavailableError      a network of an experiment cannot be made here, for lack of rights; says what to do
+├── LinkSecurityError            a broker's own secret or certificate cannot be used for links; says what to do
+├── LinkRefusedError             two brokers cannot be linked: other versions, names or secrets; says why
+├── CoordinationError            the coordination service cannot be reached, or refuses; says what to do
+├── MessageTooLargeError         a message between peers is larger than they take; carries its size and the limit
 ├── UnauthenticatedError         a client has not proved who it is: its token is missing, wrong or expired
 ├── RefusedError                 a broker refused a request; carries its code and its reason
 │   ├── IncompatibleQosError     more is requested of a topic than it offers
 │   ├── ForbiddenError           the token does not give the right
-│   └── NotFoundError            there is no such topic or subscription, or it is another's
+│   ├── NotFoundError            there is no such topic or subscription, or it is another's
+│   ├── NotAdvertisedError       an event is not what its publisher advertised
+│   └── MovedError               another edge has the subscription, or the publisher; carries its URL
 ├── NotConnectedError            a client has no connection to the service, and gives up
+│   └── EdgeFullError            an edge has no place for another client; carries the URLs of others
+├── UnknownOutcomeError          a publication may have been accepted, or not; says what to do
 ├── DetachedError                a subscription is delivered to another client now
 └── MissingDependencyError       an optional part is not installed; says what to install
 """
@@ -160,12 +175,32 @@ class JournalFailedError(JournalError):
     """A flush failed, or the log is damaged. Nothing can be stored in it until it is opened again."""
 
 
+class AxisDomainError(FieldfareError):
+    """A domain that is declared for an attribute is empty, or has too many steps; says what to do."""
+
+
+class CoveringError(FieldfareError):
+    """What another broker says is wanted there cannot be read: it is damaged, too large or of another version."""
+
+
 class SnapshotError(FieldfareError):
     """A saved index is missing, damaged or of another version."""
 
 
 class OutputError(FieldfareError):
     """The pipeline's output cannot be written, is damaged, or belongs to another pipeline."""
+
+
+class KafkaTopicError(FieldfareError):
+    """A Kafka topic cannot be read or written: it is gone, was made anew, or access is denied. Says what to do."""
+
+
+class KafkaUnavailableError(KafkaTopicError):
+    """Kafka's brokers cannot be reached, or do not answer. The same may work later."""
+
+
+class FencedError(KafkaTopicError):
+    """Another driver writes the same output now. This one must end, and never try again."""
 
 
 class InputError(FieldfareError):
@@ -183,6 +218,10 @@ class ConfigError(FieldfareError):
         return type(self), self.problems
 
 
+class TopologyError(ConfigError):
+    """The file that describes a tree of brokers is wrong: a name, an address, a link, or links that make a ring."""
+
+
 class WebhookAddressError(FieldfareError):
     """A webhook may not be called at its URL: it is not one, or it leads to an address that is not public."""
 
@@ -193,6 +232,36 @@ class ServiceError(FieldfareError):
 
 class PortTakenError(ServiceError):
     """Another program listens on the port of the service."""
+
+
+class NetworkUnavailableError(FieldfareError):
+    """The networks of an experiment cannot be made on this machine, or not by this user."""
+
+
+class LinkSecurityError(FieldfareError):
+    """A broker's own secret or certificate cannot be used for links to other brokers. The message holds no secret."""
+
+
+class LinkRefusedError(FieldfareError):
+    """Two brokers cannot be linked, or no longer: versions, names or secrets differ, or what came is no message."""
+
+
+class CoordinationError(FieldfareError):
+    """The coordination service cannot be reached, or refuses what is asked of it."""
+
+
+class MessageTooLargeError(FieldfareError):
+    """A message between peers is larger than they take."""
+
+    def __init__(self, size_bytes: int, bytes_max: int) -> None:
+        self.size_bytes = size_bytes
+        self.bytes_max = bytes_max
+        super().__init__(
+            f"a message of {size_bytes:,} bytes is too large for the ring: send several, of at most {bytes_max:,} bytes"
+        )
+
+    def __reduce__(self) -> tuple[type[MessageTooLargeError], tuple[int, int]]:
+        return type(self), (self.size_bytes, self.bytes_max)
 
 
 class UnauthenticatedError(FieldfareError):
@@ -223,7 +292,30 @@ class NotFoundError(RefusedError):
     """There is no such topic or subscription, or it is another's."""
 
 
-_REFUSALS = {"qos": IncompatibleQosError, "forbidden": ForbiddenError, "unknown": NotFoundError}
+class NotAdvertisedError(RefusedError):
+    """An event is not what its publisher advertised: advertise it before."""
+
+
+class MovedError(RefusedError):
+    """A durable subscription has its home at another edge, or a publisher has moved there.
+
+    `home` is the URL of that edge, if it has one for clients.
+    """
+
+    def __init__(self, reason: str, home: str | None) -> None:
+        super().__init__("moved", reason)
+        self.home = home
+
+    def __reduce__(self) -> tuple[type[MovedError], tuple[str, str | None]]:  # type: ignore[override]
+        return type(self), (self.reason, self.home)
+
+
+_REFUSALS = {
+    "qos": IncompatibleQosError,
+    "forbidden": ForbiddenError,
+    "unknown": NotFoundError,
+    "unadvertised": NotAdvertisedError,
+}
 
 
 def refusal(code: str, reason: str) -> RefusedError:
@@ -233,6 +325,33 @@ def refusal(code: str, reason: str) -> RefusedError:
 
 class NotConnectedError(FieldfareError):
     """A client has no connection to the service, and gives up: it was closed, or the service cannot be reached."""
+
+
+class EdgeFullError(NotConnectedError):
+    """An edge has no place for another client. `edges` are the URLs of others that may have room."""
+
+    def __init__(self, reason: str, edges: tuple[str, ...]) -> None:
+        self.reason = reason
+        self.edges = edges
+        super().__init__(reason)
+
+    def __reduce__(self) -> tuple[type[EdgeFullError], tuple[str, tuple[str, ...]]]:
+        return type(self), (self.reason, self.edges)
+
+
+class UnknownOutcomeError(FieldfareError):
+    """Whether a publication was accepted is not known: its answer was lost, and its edge could not be reached again."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        super().__init__(
+            f"whether events of topic {topic!r} were accepted is not known: the edge that they were sent to did not "
+            "answer, and cannot be reached. Look whether they have come; or publish them again with ids of your own, "
+            "by which those who get an event twice know it"
+        )
+
+    def __reduce__(self) -> tuple[type[UnknownOutcomeError], tuple[str]]:
+        return type(self), (self.topic,)
 
 
 class DetachedError(FieldfareError):

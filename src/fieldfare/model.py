@@ -13,9 +13,10 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import IntEnum
+from functools import lru_cache
 
 import msgspec
 
@@ -117,19 +118,59 @@ class Arithmetic(msgspec.Struct, frozen=True, tag=True):
     """`left operator right`, the operator one of + - * / %."""
 
     operator: str
-    left: Attribute | Literal | Arithmetic
-    right: Attribute | Literal | Arithmetic
+    left: Attribute | Literal | Arithmetic | Call
+    right: Attribute | Literal | Arithmetic | Call
 
 
-Expression = Attribute | Literal | Arithmetic
+class Call(msgspec.Struct, frozen=True, tag=True):
+    """A function or a predicate of expressions, by the name that language/functions.py or language/forms.py has."""
+
+    function: str
+    arguments: tuple[Attribute | Literal | Arithmetic | Call, ...]
+
+
+Expression = Attribute | Literal | Arithmetic | Call
+
+
+class Derived(msgspec.Struct, frozen=True, order=True, tag=True, cache_hash=True):
+    """The axis of an expression: a key that no attribute's name can be, and that tells 1 from 1.0, as Python does not.
+
+    On this axis an expression without a value (NULL, NaN, x / 0) lies in the section of NULL.
+    """
+
+    code: bytes
+
+    @staticmethod
+    def of(expression: Expression) -> Derived:
+        """The axis of an expression."""
+        return Derived(msgspec.msgpack.encode(expression))
+
+    @property
+    def expression(self) -> Expression:
+        """The expression."""
+        return _decoded(self.code)
+
+
+@lru_cache(maxsize=65_536)
+def _decoded(code: bytes) -> Expression:
+    expression: Expression = msgspec.msgpack.decode(code, type=Expression)
+    return expression
+
+
+AxisKey = str | Derived
+
+
+def axis_order(axis: AxisKey) -> tuple[bool, str | bytes]:
+    """What to sort axes by: attributes first."""
+    return (False, axis) if isinstance(axis, str) else (True, axis.code)
 
 
 class Comparison(msgspec.Struct, frozen=True, tag=True):
-    """A residual test between two expressions, the operator one of = != < <= > >=."""
+    """A residual test between two expressions without calls, the operator one of = != < <= > >=."""
 
     operator: str
-    left: Attribute | Literal | Arithmetic
-    right: Attribute | Literal | Arithmetic
+    left: Attribute | Literal | Arithmetic | Call
+    right: Attribute | Literal | Arithmetic | Call
 
 
 class Like(msgspec.Struct, frozen=True, tag=True):
@@ -147,28 +188,36 @@ class Within(msgspec.Struct, frozen=True, tag=True, cache_hash=True):
     intervals: tuple[Interval, ...]
 
 
+class DerivedWithin(msgspec.Struct, frozen=True, tag=True, cache_hash=True):
+    """A residual test whether an expression's value lies in one of some intervals, which are disjoint and ascend."""
+
+    axis: Derived
+    intervals: tuple[Interval, ...]
+
+
 class AllOf(msgspec.Struct, frozen=True, tag=True, cache_hash=True):
     """A residual test that holds where all of its tests hold; without any, it always holds."""
 
-    tests: tuple[Comparison | Like | Within | AllOf | AnyOf, ...]
+    tests: tuple[Comparison | Like | Within | DerivedWithin | AllOf | AnyOf, ...]
 
 
 class AnyOf(msgspec.Struct, frozen=True, tag=True, cache_hash=True):
     """A residual test that holds where some of its tests hold; without any, it never holds."""
 
-    tests: tuple[Comparison | Like | Within | AllOf | AnyOf, ...]
+    tests: tuple[Comparison | Like | Within | DerivedWithin | AllOf | AnyOf, ...]
 
 
-CombinedTest = Within | AllOf | AnyOf
+CombinedTest = Within | DerivedWithin | AllOf | AnyOf
 Test = Comparison | Like | CombinedTest
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One conjunction: an interval for each attribute it constrains, and the residual tests that must hold too."""
+    """One conjunction: an interval for each attribute and each expression it constrains, and the residual tests."""
 
     intervals: Mapping[str, Interval]
     tests: tuple[Test, ...] = ()
+    derived: Mapping[Derived, Interval] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ class Requested(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     keep_last: Depth | None = None  # of what waits for the subscriber, keep the latest only; None keeps all
     deadline_seconds: Deadline | None = None  # tell me when no event came for so long
     order: Order = "publisher"
+    latency_budget_seconds: Deadline | None = None  # from its publication on; critical flows get a second path
 
 
 _RANK = {"best_effort": 0, "reliable": 1, "volatile": 0, "transient": 1, "none": 0, "publisher": 1}

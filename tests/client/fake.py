@@ -40,7 +40,9 @@ class FakeService:
     received: list[ClientFrame] = field(default_factory=list)
     messages: int = 0
     handshakes: list[Request] = field(default_factory=list)
-    status: int | None = None  # denies connections
+    status: int | None = None  # denies connections,
+    problem: dict[str, Any] = field(default_factory=lambda: {"detail": "so it is"})  # and says why
+    headers: dict[str, str] = field(default_factory=dict)  # of the answer to a handshake
     answer: Callable[[ClientFrame], EdgeFrame | None] = lambda _: None  # instead of the edge
     is_silent: bool = False  # takes everything, and says nothing
     port: int = 0
@@ -62,6 +64,11 @@ class FakeService:
         for socket in self.sockets:
             await socket.send(b"\n".join(msgspec.json.encode(frame) for frame in frames), text=True)
 
+    async def publish(self, topic: str, *events: bytes) -> None:
+        """Somebody else publishes: the edge serves one client at a time."""
+        self.edge.log += [(topic, event) for event in events]
+        await self.say(*self.edge.deliveries())
+
     def drop(self) -> None:
         """All connections break."""
         for socket in self.sockets:
@@ -70,10 +77,16 @@ class FakeService:
     def handshake(self, _: ServerConnection, request: Request) -> Response | None:
         self.handshakes.append(request)
         if self.status is not None:
-            body = b'{"detail":"so it is"}'
+            body = msgspec.json.encode(self.problem)
             headers = websockets.Headers({"Content-Length": str(len(body)), "Connection": "close"})
             return Response(self.status, http.HTTPStatus(self.status).phrase, headers, body)
         return None
+
+    def respond_to(self, _: ServerConnection, __: Request, response: Response) -> None:
+        if self.edge.log_id:
+            response.headers["Fieldfare-Log"] = self.edge.log_id
+        for name, value in self.headers.items():
+            response.headers[name] = value
 
     async def handle(self, socket: ServerConnection) -> None:
         self.edge.disconnect()
@@ -116,6 +129,7 @@ async def faking(*, subprotocol: str | None = PROTOCOL, **options: Any) -> Async
         0,
         subprotocols=protocols,
         process_request=service.handshake,
+        process_response=service.respond_to,
         compression=None,
         **options,
     ) as server:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from fieldfare.client.outputs import Completed, Delivered, Failed, Key, Noticed, Output, Reconnect, Transmit
+from fieldfare.client.outputs import Completed, Delivered, Failed, Key, LogChanged, Noticed, Output, Reconnect, Transmit
 from fieldfare.client.session import ClientSession
 from fieldfare.messages import (
     Accepted,
@@ -27,6 +27,7 @@ from fieldfare.messages import (
     Detach,
     Done,
     EdgeFrame,
+    EdgesPinged,
     List,
     Listed,
     Publish,
@@ -60,6 +61,7 @@ class ModelEdge:
     cursors: dict[str, Cursor] = field(default_factory=dict)
     attached: set[str] = field(default_factory=set)
     is_busy: bool = False
+    log_id: str = ""  # if it has one, it is told to clients that ask for it
     names: Iterable[int] = field(default_factory=count)
 
     def disconnect(self) -> None:
@@ -69,6 +71,8 @@ class ModelEdge:
     def handle(self, frame: ClientFrame) -> list[EdgeFrame]:
         answer: EdgeFrame | None = None
         match frame:
+            case EdgesPinged():
+                pass
             case Ack() | Detach():
                 self._tell(frame)
             case _ if self.is_busy:
@@ -87,7 +91,7 @@ class ModelEdge:
                 answer = Done(frame.ref)
             case List():
                 answer = Listed(frame.ref, [{"topic": topic} for topic in sorted({topic for topic, _ in self.log})])
-        return ([] if answer is None else [answer]) + self._deliveries()
+        return ([] if answer is None else [answer]) + self.deliveries()
 
     def _publish(self, frame: Publish) -> Accepted | Refused:
         assert frame.publisher is not None
@@ -114,12 +118,12 @@ class ModelEdge:
             name, is_new = frame.name or f"model.{next(iter(self.names))}", True
             self.cursors[name] = Cursor(name, frame.topic, last, frame.window, frame.name is not None)
         cursor = self.cursors[name]
-        if frame.after is not None:
+        if frame.after is not None and frame.log in (None, "", self.log_id):
             cursor.acked = min(frame.after, last)
         cursor.window, cursor.sent = frame.window, cursor.acked
         cursor.in_flight.clear()
         self.attached.add(name)
-        return Subscribed(frame.ref, name, cursor.acked, is_new)
+        return Subscribed(frame.ref, name, cursor.acked, is_new, "" if frame.log is None else self.log_id)
 
     def _tell(self, frame: Ack | Detach) -> None:
         cursor = self.cursors.get(frame.subscription)
@@ -130,7 +134,7 @@ class ModelEdge:
         elif isinstance(frame, Detach):
             self.attached.discard(frame.subscription)
 
-    def _deliveries(self) -> list[EdgeFrame]:
+    def deliveries(self) -> list[EdgeFrame]:
         frames: list[EdgeFrame] = []
         for name in sorted(self.attached):
             cursor = self.cursors[name]
@@ -140,7 +144,7 @@ class ModelEdge:
                 topic, event = self.log[cursor.sent]
                 if topic == cursor.topic:
                     cursor.in_flight.append(cursor.sent)
-                    delivery = Delivery(cursor.sent, f"e{cursor.sent}", 0.0, Raw(event), None)
+                    delivery = Delivery(cursor.sent, f"{self.log_id}e{cursor.sent}", 0.0, Raw(event), None)
                     events.append(Raw(msgspec.json.encode(delivery)))
             if events:
                 frames.append(Deliver(name, events))
@@ -161,6 +165,7 @@ class World:
     failed: dict[Key | None, Exception] = field(default_factory=dict)
     given: dict[Key, list[Delivery]] = field(default_factory=dict)
     noticed: list[Noticed] = field(default_factory=list)
+    logs_changed: list[tuple[Key, str]] = field(default_factory=list)
 
     def do(self, outputs: list[Output]) -> None:
         for output in outputs:
@@ -178,13 +183,15 @@ class World:
                     self.failed[output.key] = output.error
                 case Noticed():
                     self.noticed.append(output)
+                case LogChanged():
+                    self.logs_changed.append((output.subscription, output.log))
                 case Reconnect():
                     self.drop()
 
     def connect(self) -> None:
         if not self.is_up:
             self.is_up = True
-            self.do(self.session.connected(self.now))
+            self.do(self.session.connected(self.now, self.edge.log_id or None))
 
     def drop(self) -> None:
         self.is_up = False

@@ -1,7 +1,7 @@
 """A newcomer who types what a page says, from its top to its end, in one folder.
 
-Commands that go on run in the background until the page ends. The documented port and address are replaced by a free
-port on loopback, so that several pages can be read at once.
+Commands that go on run in the background until the page ends. The documented ports and addresses are replaced by free
+ports on loopback, so that several pages can be read at once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,9 +25,12 @@ import msgspec
 from tests.docs.pages import ANYTHING, Block, Command, is_shown
 from tests.runtime.processes import environment
 
+from fieldfare.routing.tree.topology_file import read_topology
 from fieldfare.runtime.config import load
+from fieldfare.runtime.zookeeper_server import free_ports
 
-PORT = "7380"
+# Of a service, of more beside it, of gossip, and of links between brokers.
+PORTS = ("7380", "7480", "7390", "7580", "7381", "7481", "7581")
 _BASH = shutil.which("bash") or "bash"
 _WAIT_SECONDS = 120.0
 
@@ -41,9 +43,11 @@ class Reader:
         self._spark = spark  # the session that a page calls `spark`, started when one needs it
         self._names: dict[str, Any] = {"__name__": "__main__"}
         self._running: list[_Running] = []
-        self._port = _free_port()
+        self._ports = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
+        port = self._ports[PORTS[0]]
         self._environment = environment(
-            FIELDFARE_SERVER_PORT=self._port, FIELDFARE_URL=f"http://127.0.0.1:{self._port}"
+            FIELDFARE_SERVER_PORT=port,
+            FIELDFARE_URL=f"http://127.0.0.1:{port}",
         )
         self._make_commands()
 
@@ -84,7 +88,8 @@ class Reader:
         self._environment["PATH"] = f"{commands}{os.pathsep}{self._environment['PATH']}"
 
     def _local(self, text: str) -> str:
-        return text.replace(PORT, self._port).replace("0.0.0.0", "127.0.0.1")  # noqa: S104 - it is replaced
+        local = re.sub("|".join(PORTS), lambda found: self._ports[found[0]], text)
+        return local.replace("0.0.0.0", "127.0.0.1")  # noqa: S104 - it is replaced
 
     # At a terminal
 
@@ -128,7 +133,8 @@ class Reader:
                 assert runner.run(test, out=report.write, clear_globs=False).failed == 0, report.getvalue()
                 return
             with redirect_stdout(io.StringIO()) as printed:
-                exec(compile(text, f"line {block.line}", "exec"), self._names)  # noqa: S102 - our own documentation
+                code = compile(text, f"line {block.line}", "exec", dont_inherit=True)
+                exec(code, self._names)  # noqa: S102 - our own documentation
             assert printed.getvalue().splitlines() == block.prints
 
     # Files
@@ -136,7 +142,10 @@ class Reader:
     def _settings(self, block: Block) -> None:
         path = self.folder / (block.file_name or "block.toml")
         path.write_text(self._local(block.text))
-        load(path, {})
+        if "[brokers." in block.text:
+            read_topology(path)
+        else:
+            load(path, {})
 
 
 class _Running:
@@ -198,9 +207,3 @@ def _at_most(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-def _free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])

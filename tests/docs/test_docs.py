@@ -7,10 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.dds.networks import ON_LOOPBACK
 from tests.docs.pages import PAGES, Block, Command, blocks, is_shown
 from tests.docs.reader import Reader
 
-_NOT_RUN_MAX = 6
+_NOT_RUN_MAX = 7
 _TOOLS = {"curl": "$ curl ", "openssl": "$ openssl ", "java": "$ fieldfare pipeline run"}  # by what needs them
 _LANGUAGES = {"console", "python", "toml", "json", ""}  # a block without a language is a drawing
 
@@ -25,6 +26,7 @@ def test_a_page_shows_what_is_seen(
     folder = tmp_path / "page"
     folder.mkdir()
     monkeypatch.chdir(folder)
+    monkeypatch.setenv("CYCLONEDDS_URI", ON_LOOPBACK)
     with Reader(folder, lambda: request.getfixturevalue("spark")) as reader:
         for block in blocks(page):
             if block.not_run is None:

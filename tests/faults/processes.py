@@ -114,6 +114,12 @@ class Running:
     def members(self) -> list[Process]:
         return [process for process in processes() if process.session == self.popen.pid]
 
+    def jvm(self) -> Process:
+        """The driver's JVM. What it starts looks like a JVM too, between fork and exec, but a JVM is its parent."""
+        jvms = {process.pid: process for process in self.members() if process.is_jvm}
+        (first,) = (process for process in jvms.values() if process.parent not in jvms)
+        return first
+
     def python_workers(self) -> list[Process]:
         """The processes that run tasks: forks of Spark's daemon."""
         daemons = {process.pid for process in self.members() if "pyspark.daemon" in process.command}

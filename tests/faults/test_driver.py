@@ -33,8 +33,7 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(json_scene: Scene) -> None
             scene.catch_up()
         time.sleep(rng.uniform(0, 1))
         scene.mark("the driver's JVM is killed, then the next driver while it starts, and snapshots are damaged")
-        (jvm,) = [process for process in run.members() if process.is_jvm]
-        jvm.kill()
+        run.jvm().kill()
         assert run.popen.wait(DEADLINE_SECONDS) == 2, run.said
         assert "start it again" in run.said
         run = scene.start()

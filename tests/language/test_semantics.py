@@ -18,10 +18,13 @@ from fieldfare.model import (
     INT64_MIN,
     AllOf,
     AnyOf,
+    Arithmetic,
     Attribute,
     Box,
+    Call,
     Comparison,
     Condition,
+    DerivedWithin,
     Expression,
     Like,
     Literal,
@@ -81,7 +84,19 @@ def holds(condition: Condition, event: Event) -> bool:
 
 def box_holds(box: Box, event: Event) -> bool:
     inside = all(interval.low <= point(event.get(name)) < interval.high for name, interval in box.intervals.items())
+    for axis, interval in box.derived.items():
+        value = mirrored(axis.expression, event)
+        inside = inside and interval.low <= (point(value) if value == value else point(None)) < interval.high  # noqa: PLR0124
     return inside and all(test_holds(test, event) for test in box.tests)
+
+
+def mirrored(expression: Expression, event: Event) -> Value:
+    """What a derived axis of these conditions holds: arithmetic, or a text from its end, for LIKE '%end'."""
+    if isinstance(expression, Call):
+        (attribute,) = expression.arguments
+        value = calculated(attribute, event)
+        return value[::-1] if expression.function == "mirrored" and isinstance(value, str) else None
+    return calculated(expression, event)
 
 
 def test_holds(test: Test, event: Event) -> bool:
@@ -90,6 +105,9 @@ def test_holds(test: Test, event: Event) -> bool:
         return isinstance(value, str) and like(value, list(test.pattern)) is not test.negated
     if isinstance(test, Within):
         return any(interval.low <= point(event.get(test.attribute)) < interval.high for interval in test.intervals)
+    if isinstance(test, DerivedWithin):
+        value = point(mirrored(test.axis.expression, event))
+        return any(interval.low <= value < interval.high for interval in test.intervals)
     if isinstance(test, AllOf | AnyOf):
         held = [test_holds(part, event) for part in test.tests]
         return all(held) if isinstance(test, AllOf) else any(held)
@@ -104,6 +122,7 @@ def calculated(expression: Expression, event: Event) -> Value:
         return event.get(expression.name)
     if isinstance(expression, Literal):
         return Time(int(expression.value)) if expression.section is Section.TIME else expression.value
+    assert isinstance(expression, Arithmetic)
     return arithmetic(expression.operator, calculated(expression.left, event), calculated(expression.right, event))
 
 

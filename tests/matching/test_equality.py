@@ -35,7 +35,7 @@ from fieldfare import Index, Range
 from fieldfare.language import compile  # noqa: A004
 from fieldfare.matching import oracle
 from fieldfare.matching.residual import Residuals
-from fieldfare.model import Box, Cut, Section, SubscriptionId, cut_below, section_start
+from fieldfare.model import Box, Cut, DerivedWithin, Section, SubscriptionId, cut_below, section_start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -154,7 +154,8 @@ def box_holds(box: Box, event: Event) -> bool:
     cuts = {name: cut_of(value) for name, value in event.items()}
     null = section_start(Section.NULL)
     within = all(interval.low <= cuts.get(name, null) < interval.high for name, interval in box.intervals.items())
-    residuals = Residuals.of({0: box.tests})
+    derived = (DerivedWithin(axis, (interval,)) for axis, interval in box.derived.items())
+    residuals = Residuals.of({0: (*box.tests, *derived)})
     return within and bool(residuals.holds(np.zeros(1, np.int64), np.zeros(1, np.int32), batch_of([event]))[0])
 
 

@@ -18,7 +18,19 @@ from fieldfare.matching import oracle
 from fieldfare.matching.passing import attributes_of, can_judge, passes
 from fieldfare.matching.residual import Residuals
 from fieldfare.matching.rows import cuts_of
-from fieldfare.model import Arithmetic, Attribute, Comparison, Expression, Like, Literal, Range, Scalar, Section, Test
+from fieldfare.model import (
+    Arithmetic,
+    Attribute,
+    Call,
+    Comparison,
+    Expression,
+    Like,
+    Literal,
+    Range,
+    Scalar,
+    Section,
+    Test,
+)
 
 # Tests to SQL
 
@@ -36,6 +48,7 @@ def text_of(node: Expression | Comparison | Like) -> str:
             for item in node.pattern
         )
         return f"{node.attribute} {'NOT ' * node.negated}LIKE {sql(''.join(items))}"
+    assert not isinstance(node, Call)
     return f"({text_of(node.left)} {node.operator} {text_of(node.right)})"
 
 

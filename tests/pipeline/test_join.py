@@ -237,3 +237,49 @@ def test_a_column_in_another_case_is_an_error(spark: SparkSession, events: DataF
 def test_an_unknown_column_is_a_warning(spark: SparkSession, events: DataFrame) -> None:
     with pytest.warns(UserWarning, match="no attribute 'prise'; did you mean 'price'"):
         match(events, subscriptions(spark, {"typo": "prise < 10"}))
+
+
+def test_functions_have_the_meaning_they_have_in_spark(spark: SparkSession) -> None:
+    events = spark.sql(
+        "SELECT * FROM VALUES ('Anna', 3, TIMESTAMP '2026-01-05 09:30:00'), ('bob', -2, NULL), (NULL, 5, "
+        "TIMESTAMP '2026-01-03 23:59:59') AS t(name, x, at)"
+    )
+    conditions = [
+        "lower(name) = 'anna'",
+        "hour(at) BETWEEN 8 AND 10",
+        "abs(x) + length(name) > 6",
+        "CASE WHEN x > 0 THEN at > '2026-01-04' ELSE name LIKE '%b' END",
+        "coalesce(name, 'nobody') ILIKE 'N%'",
+    ]
+    subscriptions = spark.createDataFrame(list(enumerate(conditions)), "subscription_id int, condition string")
+    found = {row.x: row.subscription_ids for row in match(events, subscriptions).collect()}
+    for number, condition in enumerate(conditions):
+        expected = {row.x for row in events.where(condition).collect()}
+        assert {x for x, ids in found.items() if number in ids} == expected, condition
+
+
+@pytest.mark.parametrize(
+    ("events", "condition", "reason"),
+    [
+        ("SELECT 'a' COLLATE UTF8_LCASE AS s", "s = 'A'", "collation UTF8_LCASE"),
+        ("SELECT map('k', 1) AS m", "m.k = 1", "m is a map"),
+        ("SELECT 'a' AS s", "abs(s) > 1", "abs needs a number"),
+    ],
+)
+def test_what_spark_would_answer_otherwise_is_refused(
+    spark: SparkSession, events: str, condition: str, reason: str
+) -> None:
+    subscriptions = spark.createDataFrame([(1, condition)], "subscription_id int, condition string")
+    with pytest.raises((EventError, ConditionTypeError), match=reason):
+        match(spark.sql(events), subscriptions)
+
+
+def test_time_functions_need_a_session_in_utc(spark: SparkSession) -> None:
+    events = spark.sql("SELECT TIMESTAMP '2026-01-05 09:30:00' AS at")
+    subscriptions = spark.createDataFrame([(1, "hour(at) = 9")], "subscription_id int, condition string")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        with pytest.raises(ConditionTypeError, match="Europe/Berlin"):
+            match(events, subscriptions)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")

@@ -213,6 +213,34 @@ def test_who_comes_too_late_is_told_of_the_gap() -> None:
     assert [(notice.subscription, notice.position) for notice in again.notices("gap")] == [("mine", 2)]
 
 
+@pytest.mark.parametrize("condition", ["n >= 0", "n >= 100"])
+def test_a_notice_of_a_gap_that_may_be_lost_with_its_connection_comes_again(condition: str) -> None:
+    harness = Harness()
+    client, publisher = harness.connect(), harness.connect()
+    client.subscribe("news", condition, name="mine")
+    client.close()
+    for number in range(5):
+        publisher.publish("news", *events(number))
+    harness.memory.trim(2)
+
+    def gaps_of_the_next() -> list[str]:
+        nonlocal client
+        client = harness.connect()
+        client.attach("mine")
+        told = [notice.subscription for notice in client.notices("gap")]
+        client.close()
+        return told
+
+    assert gaps_of_the_next() == ["mine"]
+    assert gaps_of_the_next() == ["mine"]  # nothing says that the first came
+    client = harness.connect()
+    client.attach("mine")
+    publisher.publish("news", *events(100))
+    client.take_all("mine")
+    client.close()
+    assert gaps_of_the_next() == []
+
+
 def test_who_begins_with_all_that_is_alive_has_missed_nothing() -> None:
     harness = Harness()
     client = harness.connect()

@@ -133,7 +133,7 @@ def test_a_run_that_failed_can_say_what_waits_for_what(harness: Harness, client:
     client.send(Subscribe(2, "news", "n >= 0"))
     client.publish("news", *events(1))
     assert harness.edge.waits() == [
-        "record 1: Publication STORING",
+        "record 2: Publication STORING",
         "answer 1: CompilingGroup",
         "answer 1: PendingSubscription CHECKING",
     ]

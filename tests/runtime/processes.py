@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +19,7 @@ import fieldfare
 _SOURCES = Path(fieldfare.__file__).parents[1]  # wherever a test changes to
 _WAIT_SECONDS = 60.0
 COMMAND = [sys.executable, "-m", "fieldfare"]
+READY = r"Fieldfare is ready at (https?://\S+:\d+)"
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -26,16 +28,16 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(_SOURCES), **more}
 
 
-class ServiceProcess:
-    """`fieldfare serve` on a free port. A context manager: inside it is ready, afterwards it is gone."""
+class ReadyProcess:
+    """A `fieldfare` command that says when it is ready. A context manager: inside it is ready, afterwards it is gone.
 
-    def __init__(self, data: Path, *arguments: str, **variables: str) -> None:
-        self.data = data
-        self._log_path = data.with_name(f"{data.name}.stderr")
-        self._arguments = ["serve", "--port", "0", "--data", str(data), *arguments]
+    `ready` is a pattern of the line that it prints then.
+    """
+
+    def __init__(self, arguments: Sequence[str], ready: str, log_path: Path, **variables: str) -> None:
+        self._arguments, self._ready, self._log_path = arguments, ready, log_path
         self._variables = variables
         self.prefix: list[str] = []  # a command that runs it, such as strace
-        self.url = ""
 
     def __enter__(self) -> Self:
         with self._log_path.open("ab") as log:
@@ -53,14 +55,14 @@ class ServiceProcess:
         try:
             assert self.process.stdout is not None
             line = self.process.stdout.readline()
-            ready = re.fullmatch(r"Fieldfare is ready at (https?://\S+:\d+)\n", line)
+            ready = re.fullmatch(f"{self._ready}\n", line)
             if ready is None:
                 self.process.kill()
                 self._wait()
                 raise AssertionError(f"not ready: {line!r}\n{self.log}")
         finally:
             watchdog.cancel()
-        self.url = ready[1]
+        self.said = ready.groups()
         return self
 
     def __exit__(
@@ -92,6 +94,20 @@ class ServiceProcess:
             if self.process.stdout is not None:
                 self.process.stdout.close()
         return code
+
+
+class ServiceProcess(ReadyProcess):
+    """`fieldfare serve` on a free port."""
+
+    def __init__(self, data: Path, *arguments: str, **variables: str) -> None:
+        self.data = data
+        command = ["serve", "--port", "0", "--data", str(data), *arguments]
+        super().__init__(command, READY, data.with_name(f"{data.name}.stderr"), **variables)
+
+    @property
+    def url(self) -> str:
+        """Where clients connect."""
+        return str(self.said[0])
 
 
 def run(*arguments: str, stdin: str | None = None, **variables: str) -> subprocess.CompletedProcess[str]:

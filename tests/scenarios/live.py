@@ -123,25 +123,7 @@ class LiveStage:
         await asyncio.sleep(seconds * SCALE)
 
     async def wait_until(self, is_so: Callable[[], bool]) -> bool:
-        known, changed_at = self._progress(), self.now
-        while not is_so():
-            await asyncio.sleep(_LOOK_SECONDS)
-            if (progress := self._progress()) != known:
-                known, changed_at = progress, self.now
-            elif self.now > changed_at + self._patience_seconds:
-                return False
-        return True
-
-    def _progress(self) -> tuple[int, ...]:
-        """A number for each sort of thing that may still happen."""
-        history = self.history
-        taken = [*history.called.values(), *history.refused.values(), *(each.events for each in history.receptions)]
-        return (
-            sum(map(len, taken)),
-            sum(each.outcome == "waiting" for each in history.publications),
-            sum(each.confirmed_at is None for each in history.receptions),
-            sum(each.unsubscription == "waiting" for each in history.receptions),
-        )
+        return await wait_until(is_so, self.history, self._patience_seconds)
 
     async def crash_edge(self) -> None:
         await self._service.kill()
@@ -161,3 +143,26 @@ class LiveStage:
     async def ask_list(self, tenant: str, what: ListedKind, subscription: str | None = None) -> list[dict[str, Any]]:
         client = next(client for client in self.clients.values() if client.tenant == tenant).living
         return await (client.subscriptions() if what == "subscriptions" else client.dead_letters(subscription or ""))
+
+
+async def wait_until(is_so: Callable[[], bool], history: History, patience_seconds: float) -> bool:
+    """Wait until something is so; False if nothing has come into the history for a while, and it is not."""
+    known, changed_at = _progress(history), time.monotonic()
+    while not is_so():
+        await asyncio.sleep(_LOOK_SECONDS)
+        if (progress := _progress(history)) != known:
+            known, changed_at = progress, time.monotonic()
+        elif time.monotonic() > changed_at + patience_seconds:
+            return False
+    return True
+
+
+def _progress(history: History) -> tuple[int, ...]:
+    """A number for each sort of thing that may still happen."""
+    taken = [*history.called.values(), *history.refused.values(), *(each.events for each in history.receptions)]
+    return (
+        sum(map(len, taken)),
+        sum(each.outcome == "waiting" for each in history.publications),
+        sum(each.confirmed_at is None for each in history.receptions),
+        sum(each.unsubscription == "waiting" for each in history.receptions),
+    )

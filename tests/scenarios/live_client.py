@@ -6,7 +6,7 @@ It has the methods of `fieldfare.simulation.client.SimulatedClient`, and means t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from fieldfare.client.options import ClientOptions
 from fieldfare.client.subscription import Subscription
 from fieldfare.client.transport import Connection, Transport
 from fieldfare.errors import FieldfareError, NotConnectedError
-from fieldfare.messages import Accepted, Attach, ClientFrame, Delivery, Subscribe
+from fieldfare.messages import Accepted, Attach, ClientFrame, Delivery, Notice, Subscribe
 from fieldfare.qos import Offered
 from fieldfare.simulation.history import History, Publication, Reception
 
@@ -80,9 +80,10 @@ class _Taking:
 class LiveClient:
     """A client of a real edge. Whatever it does goes into the history."""
 
-    def __init__(self, name: str, tenant: str, transport: Transport, history: History) -> None:
-        self.name, self.tenant = name, tenant
+    def __init__(self, name: str, tenant: str, transport: Transport, history: History, edge: str = "") -> None:
+        self.name, self.tenant, self._edge = name, tenant, edge
         self.answers_to_lose = 0
+        self.on_event: Callable[[dict[str, Any]], None] = lambda _: None  # called with every event that comes
         self._service = transport
         self._history = history
         self._loop = asyncio.get_running_loop()
@@ -103,7 +104,9 @@ class LiveClient:
 
     def publish(self, topic: str, *events: Any) -> Publication:
         content = tuple(bytes(wire.raw(event)) for event in events)
-        publication = Publication(self._publisher, topic, content, self._loop.time(), tenant=self.tenant)
+        publication = Publication(
+            self._publisher, topic, content, self._loop.time(), tenant=self.tenant, client=self.name, edge=self._edge
+        )
         self._history.publications.append(publication)
         self._unsent.put_nowait(publication)
         return publication
@@ -217,7 +220,7 @@ class LiveClient:
     # What it receives
 
     def _receive(self, request: Subscribe | Attach) -> Reception:
-        reception = Reception(self.name, request, tenant=self.tenant)
+        reception = Reception(self.name, request, tenant=self.tenant, edge=self._edge)
         self._history.receptions.append(reception)
         subscription: asyncio.Future[Subscription[dict[str, Any]]] = self._loop.create_future()
         task = self._begin(self._take(reception, subscription))
@@ -234,13 +237,20 @@ class LiveClient:
             reception.subscription, reception.confirmed_at = subscription.id, self._loop.time()
             async for event in subscription:
                 reception.events.append(_delivery(event))
+                self.on_event(event.attributes)
                 await self._going.wait()
         except FieldfareError as error:
             reception.error, reception.ended_at = error, self._loop.time()
             self._receptions.pop(reception, None)
 
     def _ask(self, reception: Reception) -> Subscription[dict[str, Any]]:
-        request, on_notice = reception.request, reception.notices.append
+        request = reception.request
+
+        def on_notice(notice: Notice) -> None:
+            reception.notices.append(notice)
+            if notice.kind == "gap":
+                reception.gaps_told_at.append(self._loop.time())
+
         if isinstance(request, Attach):
             return self.living.attach(request.subscription, window=request.window, on_notice=on_notice)
         options: dict[str, Any] = {"window": request.window}

@@ -17,9 +17,13 @@ from fieldfare.simulation.client import SimulatedClient
 from fieldfare.simulation.clock import START
 from fieldfare.simulation.disk import OPTIONS
 from fieldfare.simulation.history import Reception
+from fieldfare.simulation.tiny import tiny_edge_options
 
 BUSY_SECONDS = 10.0
 QUIET_SECONDS = 100.0  # longer than any patience, wait and backoff
+
+# Without wiped and old disks: a client that has positions of the log that was lost does not notice that yet.
+HARSH_KINDS: tuple[faults.Kind, ...] = ("deaf", "mute", "split", "node_pause", "drift")
 
 TOPICS = {
     "kept": Offered(),
@@ -42,17 +46,23 @@ CONDITIONS = (
 
 
 class Scenario:
-    """One run. Safety is checked all along, liveness when all is quiet."""
+    """One run. Safety is checked all along, liveness when all is quiet.
 
-    def __init__(self, seed: int) -> None:
+    A harsh one has more kinds of faults, and limits that are reached.
+    """
+
+    def __init__(self, seed: int, *, is_harsh: bool = False) -> None:
         self.rng = rng = random.Random(f"scenario {seed}")
         self.world = World(seed)
+        self.is_harsh = is_harsh
         options = EdgeOptions(
             waiting_max=rng.choice((2, 8, 1024)),
             frame_bytes_max=rng.choice((200, 512 * 1024)),
             webhook_attempts_max=1_000_000,  # so that no event becomes a dead letter, and all must come
             webhook_backoff_seconds_max=5.0,
         )
+        if is_harsh and rng.random() < 0.5:
+            options = tiny_edge_options(rng)
         self.edge = self.world.edge("edge", options)
         self.edge.checkpoint_records = rng.choice((1, 5, 30, 1000))
         self.edge.read_seconds = rng.choice((0.001, 0.1))
@@ -62,7 +72,7 @@ class Scenario:
         for client in self.clients:
             client.take_seconds = rng.choice((0.0, 0.0, 0.05, 0.5))
         self.receptions: list[tuple[SimulatedClient, Reception]] = []
-        self.has_spark = rng.random() < 0.25
+        self.has_spark = rng.random() < 0.25 and not is_harsh
         self.topics = [topic for topic in TOPICS if topic != "spark" or self.has_spark]
         self.attached: set[str | None] = set()
         self.unsubscribed: set[str | None] = set()
@@ -77,7 +87,8 @@ class Scenario:
         for _ in range(self.rng.randint(2, 8)):
             self.subscribe()
         self.world.run_for(self.rng.choice((0.0, 1.0)))
-        self.faults = faults.plan(self.rng, self.world, BUSY_SECONDS, self.rng.randint(0, 12))
+        also = HARSH_KINDS if self.is_harsh else ()
+        self.faults = faults.plan(self.rng, self.world, BUSY_SECONDS, self.rng.randint(0, 12), also=also)
         faults.inject(self.world, self.faults)
         clock = self.world.clock
         for fault in self.faults:  # they show most when something is just under way

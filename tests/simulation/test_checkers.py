@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from fieldfare.errors import BrokenPromiseError
 from fieldfare.messages import Attach, Delivery, Subscribe
 from fieldfare.qos import Offered, Requested
 from fieldfare.simulation.checkers import check_liveness, check_safety, check_standing
-from fieldfare.simulation.history import TENANT, History, Publication, Reception, Standing
+from fieldfare.simulation.history import TENANT, History, LostDisk, Publication, Reception, Removal, Standing
 
 TOPIC = "traffic"
 NOW = 100.0
@@ -25,8 +27,9 @@ def delivery(number: int, publisher: str = "bob") -> Delivery:
     return Delivery(number, str(number), 0.0, Raw(content(number)), publisher)
 
 
-def accepted(at: float, *numbers: int, seconds: float = 0.1) -> Publication:
-    return Publication("bob", TOPIC, tuple(map(content, numbers)), at, "accepted", at + seconds)
+def accepted(at: float, *numbers: int, seconds: float = 0.1, edge: str | None = "") -> Publication:
+    events = tuple(map(content, numbers))
+    return Publication("bob", TOPIC, events, at, "accepted", at + seconds, client="bob", edge=edge)
 
 
 def reception(confirmed_at: float | None, *numbers: int, **request: object) -> Reception:
@@ -175,3 +178,153 @@ def test_a_publication_without_an_answer_is_a_broken_promise() -> None:
     waiting.outcome = "unknown"  # its client has crashed
     judge(History([waiting], [reception(0.0)]))
     judge(History([waiting], [reception(0.0, 1)]))
+
+
+# Several edges
+
+
+def at_edge(received: Reception, edge: str) -> Reception:
+    received.edge = edge
+    return received
+
+
+def test_what_is_accepted_at_one_edge_has_to_come_at_every_other_once() -> None:
+    publications = [accepted(1.0, 1, edge="a"), accepted(3.0, 2, edge="b"), accepted(4.0, 3, edge="a")]
+    judge(History(publications, [at_edge(reception(0.0, 1, 2, 3), edge) for edge in "abc"]))
+    for edge in "abc":
+        assert broken(History(publications, [at_edge(reception(0.0, 1, 3), edge)])) == "lost"
+        assert broken(History(publications, [at_edge(reception(0.0, 1, 2, 3, 2), edge)])) == "duplicated"
+        assert broken(History(publications, [at_edge(reception(0.0, 1, 2, 3, 4), edge)])) == "unexpected"
+
+
+def test_a_publisher_has_one_order_at_whatever_edges_it_publishes() -> None:
+    """One that moves keeps its name; a client that goes to another edge without that has another one there."""
+    publications = [accepted(1.0, 1, 2, edge="a"), accepted(2.0, 3, 4, edge="b"), accepted(3.0, 5, edge="a")]
+    judge(History(publications, [reception(0.0, 1, 2, 3, 4, 5)]))
+    for numbers in ((3, 1, 4, 2, 5), (1, 2, 5, 3, 4), (3, 2, 4, 1, 5), (1, 2, 5, 4, 3), (5, 1, 2, 3, 4)):
+        assert broken(History(publications, [reception(0.0, *numbers)])) == "reordered"
+
+
+def test_a_publication_of_which_nobody_knows_which_edge_has_it_comes_anywhere_but_once() -> None:
+    doubtful = accepted(2.0, 2, edge=None)
+    doubtful.outcome = "unknown"
+    publications = [accepted(1.0, 1, edge="a"), doubtful, accepted(3.0, 3, edge="b")]
+    for numbers in ((1, 3), (2, 1, 3), (1, 2, 3), (1, 3, 2)):
+        judge(History(publications, [reception(0.0, *numbers)]))
+    assert broken(History(publications, [reception(0.0, 2, 1, 2, 3)])) == "duplicated"
+
+
+def test_early_events_may_come_to_a_volatile_subscription_but_once() -> None:
+    publications = [accepted(1.0, 1, edge="far"), accepted(3.0, 2, edge="near")]
+    judge(History(publications, [at_edge(reception(2.0, 1, 2), "near")]))
+    assert broken(History(publications, [at_edge(reception(2.0, 1, 2, 1), "near")])) == "duplicated"
+
+
+def test_who_begins_with_what_is_alive_gets_that_of_every_edge() -> None:
+    transient = Requested(durability="transient")
+    publications = [accepted(1.0, 1, edge="far"), accepted(1.0, 2, edge="near")]
+    judge(History(publications, [at_edge(reception(5.0, 1, 2, qos=transient), "near")]))
+    assert broken(History(publications, [at_edge(reception(5.0, 2, qos=transient), "near")])) == "lost"
+
+
+def test_the_last_is_the_last_of_one_of_the_edges() -> None:
+    last = Requested(keep_last=1)
+    publications = [accepted(1.0, 1, edge="a"), accepted(2.0, 2, edge="a"), accepted(3.0, 3, edge="b")]
+    judge(History(publications, [reception(0.0, 2, qos=last)]))
+    judge(History(publications, [reception(0.0, 3, qos=last)]))
+    assert broken(History(publications, [reception(0.0, 1, qos=last)])) == "lost"
+
+
+def test_best_effort_is_at_most_once_for_what_was_sent_once() -> None:
+    best_effort = Requested(reliability="best_effort")
+    publication = accepted(1.0, 1, edge="a")
+    history = History([publication], [reception(0.0, 1, 1, qos=best_effort)])
+    history.offered[TENANT, TOPIC] = Offered(reliability="best_effort")
+    judge(history)  # for all that is known, its client sent it twice
+    publication.is_sent_once = True
+    assert broken(history) == "duplicated"
+    history.receptions[0].events.pop()
+    judge(history)
+    history.receptions[0].events.clear()
+    judge(history)
+
+
+# Faults that have not ended, disks that were lost, logs that forget
+
+
+def test_only_those_are_judged_who_suffer_from_no_lasting_fault() -> None:
+    waiting = Publication("carol-1", TOPIC, (content(9),), 1.0, client="carol", edge="b")
+    history = History(
+        [accepted(1.0, 1, edge="a"), accepted(2.0, 2, edge="b"), waiting],
+        [at_edge(reception(0.0, 1), "a"), at_edge(reception(0.0), "b"), at_edge(reception(None), "b")],
+    )
+    assert broken(history) == "unanswered"
+    check_liveness(history, NOW, among={"alice", "bob", "a"})
+    with pytest.raises(BrokenPromiseError, match="lost"):
+        check_liveness(replace(history, receptions=history.receptions[:2]), NOW, among={"alice", "bob", "a", "b"})
+    history.receptions[0].events.clear()
+    with pytest.raises(BrokenPromiseError, match="lost"):
+        check_liveness(history, NOW, among={"alice", "bob", "a"})
+
+
+def test_what_was_on_a_lost_disk_may_be_missing_but_nothing_else() -> None:
+    publications = [accepted(1.0, 1, edge="a"), accepted(3.0, 2, edge="a"), accepted(5.0, 3, edge="a")]
+    elsewhere = accepted(3.0, 4, edge="b")
+    wiped, old = LostDisk("a", -math.inf, 4.0), LostDisk("a", 2.0, 4.0)
+
+    def history(lost: LostDisk, *numbers: int) -> History:
+        return History([*publications, elsewhere], [at_edge(reception(0.0, *numbers), "c")], lost_disks=[lost])
+
+    judge(history(wiped, 3, 4))
+    judge(history(old, 1, 3, 4))
+    judge(history(wiped, 1, 2, 3, 4))
+    assert broken(history(old, 3, 4)) == "lost"
+    assert broken(history(wiped, 3)) == "lost"
+    assert broken(history(wiped, 4)) == "lost"
+
+
+def test_a_subscription_at_an_edge_that_lost_its_disk_begins_anew() -> None:
+    publications = [accepted(1.0, 1, edge="a"), accepted(5.0, 2, edge="a")]
+    received = at_edge(reception(0.0, 1), "b")
+    received.restart(at=3.0)
+    received.events += [delivery(1), delivery(2)]  # its edge has no cursor any more: it may get again what it had
+    history = History(publications, [received], lost_disks=[LostDisk("b", -math.inf, 3.0)])
+    judge(history)
+    received.confirmed_again_at = 4.0
+    judge(history)
+    received.events.append(delivery(2))
+    assert broken(history) == "duplicated"
+    del received.events[2:]
+    assert broken(history) == "lost"
+    received.confirmed_again_at = None  # it may never have been confirmed again: nothing is promised
+    judge(history)
+
+
+def test_what_left_a_log_that_was_too_large_may_be_missing() -> None:
+    publications = [accepted(1.0, 1, edge="a"), accepted(5.0, 2, edge="a")]
+    for edge in "ab":  # the publisher's, and the subscriber's
+        history = History(publications, [at_edge(reception(0.0, 2), "b")], removals=[Removal(edge, TENANT, TOPIC, 3.0)])
+        judge(history)
+        history.receptions[0].events.clear()
+        assert broken(history) == "lost"
+    elsewhere = History(publications, [at_edge(reception(0.0, 2), "b")], removals=[Removal("c", TENANT, TOPIC, 3.0)])
+    assert broken(elsewhere) == "lost"
+
+
+def test_clocks_that_are_wrong_let_events_live_shorter() -> None:
+    history = History([accepted(1.0, 1)], [reception(0.0)])
+    history.offered[TENANT, TOPIC] = Offered(lifespan_seconds=110.0)
+    with pytest.raises(BrokenPromiseError, match="lost"):
+        check_liveness(history, NOW, clock_error_seconds=10.0)
+    check_liveness(history, NOW, clock_error_seconds=12.0)
+
+
+def test_a_webhook_of_an_edge_that_lost_its_disk_may_be_called_again() -> None:
+    history = History(
+        [accepted(1.0, 1), accepted(2.0, 2)],
+        [at_edge(reception(0.0, name="hook", webhook="url"), "a")],
+        called={"url": [delivery(1), delivery(2), structs.replace(delivery(1), position=7)]},
+    )
+    assert broken(history) == "duplicated"
+    history.lost_disks.append(LostDisk("a", -math.inf, 3.0))
+    judge(history)

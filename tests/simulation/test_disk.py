@@ -217,3 +217,59 @@ def test_a_full_disk_takes_a_part_of_a_write_which_the_journal_removes() -> None
     journal.append([events(3)], sync=True)
     disk.crash(random.Random(0))
     assert list(Journal(disk, EDGE_RECORDS).recover()) == [events(0), events(3)]
+
+
+# Disks that are not as they were
+
+
+def test_a_snapshot_holds_what_was_durable_and_can_be_restored_again_and_again() -> None:
+    clock, log, _ = new_log()
+    log.append(0, events(0))
+    clock.run_for(1.0)
+    log.append(1, events(1), is_durable=False)
+    clock.run_for(1.0)
+    snapshot = log.snapshot()
+    log.append(2, events(2))
+    clock.run_for(1.0)
+    for number in (3, 4):
+        log.crash()
+        log.restore(snapshot)
+        assert log.read() == [events(0)]
+        assert log.fetch("r", STREAM, -1).records == [events(0)]
+        log.append(number, events(number))
+        clock.run_for(1.0)
+        assert log.read() == [events(0), events(number)]
+    assert snapshot.taken_at == clock.now - 3.0
+
+
+def test_a_wiped_disk_is_empty_and_as_full_or_broken_as_before() -> None:
+    clock, log, confirmed = new_log()
+    log.append(0, events(0))
+    clock.run_for(1.0)
+    log.failure = "no space left"
+    log.crash()
+    log.wipe()
+    assert log.read() == []
+    assert log.fetch("r", STREAM, -1) == Fetched("r", [], -1)
+    log.append(1, events(1))
+    clock.run_for(1.0)
+    assert confirmed.failed == [(1, "no space left")]
+
+
+def test_it_is_told_which_streams_lost_living_events() -> None:
+    clock, log, _ = new_log(options=JournalOptions(segment_bytes=1, retention_bytes=300))
+    removed: list[str] = []
+    log.on_removed = removed.append
+    for number in range(9):
+        log.append(number, events(number, "tuv"[number % 3]))
+        clock.run_for(1.0)
+    log.checkpoint([])
+    log.trim(now=0.5)
+    assert sorted(removed) == [stream_of("x", topic) for topic in "tuv"]
+    log.trim(now=0.5)
+    assert len(removed) == 3
+    log.append(9, events(9))
+    clock.run_for(1.0)
+    log.checkpoint([])
+    log.trim(now=99.0)  # by now all have expired
+    assert len(removed) == 3

@@ -20,9 +20,9 @@ ONLY = os.environ.get("FIELDFARE_SEED")
 PARTS = 10  # so that they can run side by side
 
 
-def run(seeds: Iterable[int]) -> None:
+def run(seeds: Iterable[int], *, is_harsh: bool = False) -> None:
     for seed in seeds:
-        scenario = Scenario(seed)
+        scenario = Scenario(seed, is_harsh=is_harsh)
         try:
             scenario.run()
         except Exception as error:
@@ -37,6 +37,11 @@ def run(seeds: Iterable[int]) -> None:
 @pytest.mark.parametrize("part", range(PARTS) if ONLY is None else [0])
 def test_promises_hold_whatever_goes_wrong(part: int) -> None:
     run(range(part, SEEDS, PARTS) if ONLY is None else [int(ONLY)])
+
+
+@pytest.mark.parametrize("part", range(PARTS) if ONLY is None else [0])
+def test_promises_hold_where_machines_pause_clocks_drift_and_limits_are_reached(part: int) -> None:
+    run(range(part, SEEDS // 3, PARTS) if ONLY is None else [int(ONLY)], is_harsh=True)
 
 
 # The seeds are worth something only if they find what is broken.

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 
 import pytest
 
-from fieldfare.errors import RefusedError
+from fieldfare.errors import BrokenPromiseError, RefusedError
+from fieldfare.messages import EventsStored
 from fieldfare.simulation import World, faults
 from fieldfare.simulation.client import SimulatedClient
 from fieldfare.simulation.faults import Fault
+from fieldfare.simulation.host import SimulatedHost
 
 
 def world() -> World:
@@ -43,6 +46,12 @@ def test_a_plan_comes_from_its_seed_and_has_ended_in_time() -> None:
         (Fault(1.0, "answers", "alice", 2.0), lambda made: made.machines["alice"].answers_to_lose > 0),
         (Fault(1.0, "lossy", "alice", 2.0), lambda made: made.network.link_quality("alice", "edge").loss > 0),
         (Fault(1.0, "pipeline", "edge", 2.0), lambda made: made.pipelines["edge"].failure is not None),
+        (Fault(1.0, "node_pause", "edge", 2.0), lambda made: made.machines["edge"].is_paused),
+        (Fault(1.0, "deaf", "alice", 2.0), lambda made: made.network.is_cut("edge", "alice")),
+        (Fault(1.0, "mute", "edge", 2.0), lambda made: made.network.is_cut("edge", "alice")),
+        (Fault(1.0, "split", "edge", 2.0, others=("bob",)), lambda made: made.network.is_cut("edge", "bob")),
+        (Fault(1.0, "drift", "edge", 2.0, clock_rate=1.1), lambda made: made.machines["edge"].machine_clock.rate > 1),
+        (Fault(1.0, "wipe", "edge", 2.0), lambda made: not made.machines["edge"].is_up),
     ],
 )
 def test_a_fault_begins_and_ends(fault: Fault, is_felt: Callable[[World], bool]) -> None:
@@ -53,6 +62,90 @@ def test_a_fault_begins_and_ends(fault: Fault, is_felt: Callable[[World], bool])
     assert is_felt(made)
     made.run_for(2.0)
     assert not is_felt(made)
+
+
+def test_plans_have_more_kinds_only_where_they_are_wanted() -> None:
+    plan = faults.plan(random.Random(1), world(), seconds=10.0, count=500, also=faults.ALSO)
+    assert {fault.kind for fault in plan} == {*faults.KINDS_OF_EDGE, *faults.KINDS_OF_CLIENT, *faults.ALSO}
+    assert {fault.machine for fault in plan if fault.kind in ("node_pause", "drift", "wipe", "old_disk")} == {"edge"}
+    assert {fault.machine for fault in plan if fault.kind == "deaf"} == {"edge", "alice", "bob"}
+    assert all(fault.others for fault in plan if fault.kind == "split")
+    assert all(fault.clock_rate != 1.0 for fault in plan if fault.kind == "drift")
+
+
+def test_a_broker_without_clients_has_no_disk_to_fail() -> None:
+    made = World()
+    made.broker("routing", lambda: pytest.fail("nothing starts"))
+    plan = faults.plan(random.Random(1), made, seconds=10.0, count=100, also=faults.ALSO)
+    assert {fault.kind for fault in plan} == {
+        *faults.KINDS_OF_BROKER,
+        *(kind for kind in faults.ALSO if kind not in ("wipe", "old_disk")),
+    }
+
+
+def test_one_way_faults_let_the_other_direction_pass() -> None:
+    made = world()
+    faults.inject(made, [Fault(0.0, "deaf", "alice", 1.0), Fault(0.0, "mute", "bob", 1.0)])
+    made.run_for(0.5)
+    network = made.network
+    assert not network.is_cut("alice", "edge")
+    assert not network.is_cut("edge", "bob")
+    assert network.is_cut("bob", "edge")
+
+
+def test_a_fault_that_lasts_harms_its_machine_and_the_clients_of_its_edge() -> None:
+    made = world()
+    made.client("carol", made.edge("other"))
+    lasting = faults.plan_lasting(random.Random(1), ["edge"], seconds=10.0)
+    assert [(fault.machine, fault.seconds) for fault in lasting] == [("edge", math.inf)]
+    passing = faults.plan(random.Random(1), made, seconds=10.0, count=50, sparing=["edge", "alice"])
+    assert {fault.machine for fault in passing} == {"bob", "carol", "other"}
+    assert faults.unharmed(made, [*lasting, *passing]) == {"other", "carol"}
+    faults.inject(made, [Fault(1.0, "partition", "edge", math.inf)])
+    made.run_for(1000.0)
+    assert made.network.is_cut("edge", "alice")
+
+
+def test_promises_are_kept_to_those_whom_a_lasting_fault_does_not_harm() -> None:
+    made = world()
+    carol = made.client("carol", made.edge("other"))
+    dave = made.client("dave", made.edge("third"))
+    bob = made.machines["bob"]
+    assert isinstance(bob, SimulatedClient)
+    lasting = [Fault(1.0, "crash", "edge", math.inf)]
+    faults.inject(made, lasting)
+    local = carol.subscribe("traffic", "TRUE")
+    made.run_for(2.0)
+    bob.publish("traffic", {"speed": 1})
+    carol.publish("traffic", {"speed": 2})
+    made.run_for(60.0)
+    with pytest.raises(BrokenPromiseError, match="unanswered"):
+        made.check()
+    made.check(faults.unharmed(made, lasting))
+    assert len(local.events) == 1
+    dave.publish("traffic", {"speed": 3})  # at an edge that is well, but there is no way between edges here
+    made.run_for(60.0)
+    with pytest.raises(BrokenPromiseError, match="lost"):
+        made.check(faults.unharmed(made, lasting))
+
+
+def test_an_old_disk_is_as_it_was_when_the_fault_began() -> None:
+    made = world()
+    edge, bob = made.machines["edge"], made.machines["bob"]
+    assert isinstance(bob, SimulatedClient)
+    assert isinstance(edge, SimulatedHost)
+    bob.publish("traffic", {"speed": 1})
+    made.run_for(1.0)
+    faults.inject(made, [Fault(0.0, "old_disk", "edge", 2.0)])
+    made.run_for(1.0)
+    bob.publish("traffic", {"speed": 2})
+    made.run_for(0.5)
+    stored = [each for each in edge.log.read() if isinstance(each, EventsStored)]
+    made.run_for(1.0)
+    assert [each for each in edge.log.read() if isinstance(each, EventsStored)] == stored[:1]
+    assert edge.is_up
+    (lost,) = made.history.lost_disks
+    assert (lost.edge, round(lost.at - lost.since, 6)) == ("edge", 2.0)
 
 
 def test_a_reset_breaks_the_connections_of_a_client_only() -> None:

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 import msgspec
+import pytest
 from msgspec import Raw
 
 from fieldfare.messages import (
@@ -216,6 +217,42 @@ def test_timers_go_by_the_machine_s_own_clock_and_the_same_key_moves_one() -> No
     assert machine.got == []
     machine.run(30.0)
     assert machine.got == [Done(1)]
+
+
+def test_timers_follow_a_clock_that_drifts_also_when_its_rate_changes() -> None:
+    machine = Machine()
+    clock = machine.host.machine_clock
+    stream = machine.connect()
+    say(stream, DeclareTopic(1, "t"))  # a timer of a minute
+    clock.rate = 0.5
+    machine.run(100.0)
+    assert machine.got == []
+    clock.rate = 2.0
+    machine.run(4.0)
+    assert machine.got == []
+    machine.run(2.0)
+    assert machine.got == [Done(1)]
+    assert machine.host.now == pytest.approx(START + 1.0 + 50.0 + 12.0)
+
+
+def test_a_disk_is_changed_only_while_its_machine_is_down() -> None:
+    machine = Machine()
+    stream = machine.connect()
+    say(stream, publish(1))
+    machine.run()
+    snapshot = machine.host.snapshot_disk()
+    with pytest.raises(RuntimeError, match="crash it first"):
+        machine.host.wipe_disk()
+    with pytest.raises(RuntimeError, match="crash it first"):
+        machine.host.restore_disk(snapshot)
+    machine.host.crash()
+    machine.host.wipe_disk()
+    machine.host.start()
+    assert machine.nodes[1].count == 0
+    machine.host.crash()
+    machine.host.restore_disk(snapshot)
+    machine.host.start()
+    assert machine.nodes[2].count == 1
 
 
 def test_checkpoints_keep_the_log_short() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fieldfare.simulation import streams
 from fieldfare.simulation.clock import Clock
-from fieldfare.simulation.network import LinkQuality, Network
+from fieldfare.simulation.network import DATAGRAMS_UNREAD_MAX, LAN, WAN, LinkQuality, Network, lan_and_wan
 from fieldfare.simulation.streams import Stream
 
 LINK = LinkQuality(latency_seconds=0.01, jitter_seconds=0.02, patience_seconds=2.0)
@@ -98,6 +98,58 @@ def test_a_partition_separates_two_groups_only() -> None:
     net.send("a", "b", b"again")
     net.clock.run_for(1.0)
     assert ("a", "b") in got
+
+
+def test_a_one_way_partition_lets_datagrams_pass_in_the_other_direction() -> None:
+    net = network()
+    got: list[tuple[str, str]] = []
+    for name in "ab":
+        net.receive(name, lambda source, _, name=name: got.append((source, name)))  # type: ignore[misc]
+    net.partition({"a"}, {"b"}, is_one_way=True)
+    assert (net.is_cut("a", "b"), net.is_cut("b", "a")) == (True, False)
+    assert net.is_cut_somehow("a", "b")
+    assert net.is_cut_somehow("b", "a")
+    net.send("a", "b", b"lost")
+    net.send("b", "a", b"passes")
+    net.clock.run_for(1.0)
+    assert got == [("b", "a")]
+    net.heal()
+    net.send("a", "b", b"again")
+    net.clock.run_for(1.0)
+    assert got == [("b", "a"), ("a", "b")]
+
+
+# What ways are like
+
+
+def test_the_way_between_places_can_be_a_function_of_both() -> None:
+    net = network()
+    far = replace(LINK, latency_seconds=9.0)
+    net.quality_of = lambda one, other: far if {one, other} == {"a", "z"} else LINK
+    assert (net.link_quality("z", "a"), net.link_quality("a", "b")) == (far, LINK)
+    worse = replace(LINK, loss=0.5)
+    net.set_link_quality("a", "z", worse)
+    assert (net.link_quality("z", "a"), net.link_quality("a", "b")) == (worse, LINK)
+    net.reset_link_quality("a", "z")
+    assert net.link_quality("z", "a") == far
+
+
+def test_places_of_one_network_are_near_and_others_far() -> None:
+    net = network()
+    net.quality_of = lan_and_wan(lambda place: place.partition(".")[0])
+    arrived: dict[str, float] = {}
+    start = net.clock.now
+
+    def note(_source: str, name: str) -> None:
+        arrived[name] = net.clock.now - start
+
+    for name in ("north.b", "south.b"):
+        net.receive(name, note)
+        net.send("north.a", name, name)
+    net.clock.run_for(1.0)
+    assert LAN.latency_seconds <= arrived["north.b"] < 2 * LAN.latency_seconds
+    assert WAN.latency_seconds <= arrived["south.b"] < 2 * WAN.latency_seconds
+    assert net._qualities == {}
 
 
 # Streams
@@ -225,28 +277,177 @@ def test_the_same_seed_gives_the_same_run() -> None:
     assert run(1) != run(2)
 
 
-@given(st.integers(0, 1000), st.lists(st.sampled_from(("send", "cut", "heal", "wait")), max_size=40))
-def test_a_stream_that_is_cut_now_and_then_brings_all_in_order_or_breaks(seed: int, steps: list[str]) -> None:
+STEPS = ("send", "answer", "cut", "cut to", "cut from", "pause", "resume", "heal", "wait")
+
+
+@given(st.integers(0, 1000), st.lists(st.sampled_from(STEPS), max_size=40))
+def test_a_stream_that_is_disturbed_now_and_then_brings_all_in_order_or_breaks(seed: int, steps: list[str]) -> None:
     net = network(seed, replace(LINK, loss=0.1))
     ours, theirs = connected(net)
     sent: list[bytes] = []
+    answered: list[bytes] = []
     for step in steps:
         match step:
             case "send":
                 sent.append(bytes([len(sent)]))
                 ours.send(sent[-1])
+            case "answer":
+                answered.append(bytes([len(answered)]))
+                theirs.send(answered[-1])
             case "cut":
                 net.partition({"a", "x"}, {"b"})
+            case "cut to":
+                net.partition({"a", "x"}, {"b"}, is_one_way=True)
+            case "cut from":
+                net.partition({"b"}, {"a", "x"}, is_one_way=True)
+            case "pause":
+                net.pause("b")
+            case "resume":
+                net.resume("b")
             case "heal":
                 net.heal()
             case "wait":
                 net.clock.run_for(0.6)
     net.heal()
+    net.resume("b")
     net.clock.run_for(60.0)
     assert theirs.got == sent[: len(theirs.got)]
+    assert ours.got == answered[: len(ours.got)]
     assert bool(ours.closed) == bool(theirs.closed)
     if not ours.closed:
-        assert theirs.got == sent
+        assert (theirs.got, ours.got) == (sent, answered)
+    assert not net.is_disturbed
+
+
+def test_a_short_one_way_partition_only_delays_one_direction() -> None:
+    net = network()
+    ours, theirs = connected(net)
+    net.partition({"a"}, {"b"}, is_one_way=True)
+    ours.send(b"1")
+    theirs.send(b"2")
+    net.clock.run_for(0.9)
+    assert (theirs.got, ours.got) == ([], [b"2"])
+    net.heal()
+    net.clock.run_for(1.0)
+    assert (theirs.got, ours.closed, theirs.closed) == ([b"1"], [], [])
+
+
+@pytest.mark.parametrize("source", ["a", "b"])
+def test_a_long_one_way_partition_breaks_a_stream_at_both_ends(source: str) -> None:
+    net = network()
+    ours, theirs = connected(net)
+    net.partition({source}, {"a", "b"} - {source}, is_one_way=True)
+    net.clock.run_for(10.0)
+    assert ours.closed == theirs.closed == ["timed out"]
+    assert net.streams("a") == net.streams("b") == []
+    net.connect("a", "b", lambda _: pytest.fail("connected"), ours.closed.append)
+    net.clock.run_for(10.0)
+    assert ours.closed[-1] == "no answer"
+
+
+def test_of_a_crash_behind_a_one_way_partition_the_other_end_hears_only_if_packets_reach_it() -> None:
+    for source, reason in (("b", "timed out"), ("a", "the other end crashed")):
+        net = network()
+        ours, _ = connected(net)
+        net.partition({source}, {"a", "b"} - {source}, is_one_way=True)
+        net.crash("b")
+        net.clock.run_for(10.0)
+        assert ours.closed == [reason]
+
+
+# Paused places
+
+
+def test_what_comes_to_a_paused_place_waits_in_its_sockets() -> None:
+    net = network()
+    ours, theirs = connected(net)
+    got: list[bytes] = []
+    net.receive("b", lambda _, payload: got.append(payload))
+    net.pause("b")
+    ours.send(b"1", b"2")
+    net.send("a", "b", b"datagram")
+    theirs.send(b"on its way before")
+    net.clock.run_for(100.0)  # longer than any patience: its machine still acknowledges
+    assert (theirs.got, got, ours.got, ours.closed) == ([], [], [b"on its way before"], [])
+    net.resume("b")
+    assert (theirs.got, got) == ([b"1", b"2"], [b"datagram"])
+    ours.send(b"3")
+    net.clock.run_for(1.0)
+    assert theirs.got == [b"1", b"2", b"3"]
+
+
+def test_too_many_datagrams_for_a_paused_place_are_lost() -> None:
+    net = network()
+    got: list[int] = []
+    net.receive("b", lambda _, payload: got.append(payload))
+    net.pause("b")
+    for number in range(DATAGRAMS_UNREAD_MAX + 10):
+        net.send("a", "b", number)
+    net.clock.run_for(1.0)
+    net.resume("b")
+    assert len(got) == DATAGRAMS_UNREAD_MAX
+
+
+def test_what_a_paused_place_does_not_read_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "UNREAD_MAX", 10)
+    net = network()
+    ours, theirs = connected(net)
+    net.pause("b")
+    for _ in range(11):
+        ours.send(b"x")
+        net.clock.run_for(1.0)
+    assert ours.closed == ["too much is unread"]
+    net.resume("b")
+    assert theirs.got == []
+
+
+@pytest.mark.parametrize("paused", ["a", "b"])
+def test_a_stream_to_or_from_a_paused_place_opens_when_it_goes_on_or_fails_when_patience_ends(paused: str) -> None:
+    net = network()
+    opened: list[Stream] = []
+    failures: list[str] = []
+    net.listen("b", opened.append)
+    net.pause(paused)
+    net.connect("a", "b", opened.append, failures.append)
+    net.clock.run_for(1.0)
+    assert (opened, failures) == ([], [])
+    net.resume(paused)
+    assert [stream.here for stream in opened] == ["a", "b"]
+    net.pause(paused)
+    net.connect("a", "b", opened.append, failures.append)
+    net.clock.run_for(10.0)
+    assert failures == ["no answer"]
+    net.resume(paused)
+    net.clock.run_for(10.0)
+    assert (len(opened), failures) == (2, ["no answer"])
+
+
+def test_a_stream_that_waits_for_a_paused_place_does_not_open_across_a_partition() -> None:
+    net, failures = network(), list[str]()
+    net.listen("b", lambda _: pytest.fail("connected"))
+    net.pause("b")
+    net.connect("a", "b", lambda _: pytest.fail("connected"), failures.append)
+    net.clock.run_for(1.0)
+    net.partition({"a"}, {"b"})
+    net.resume("b")
+    net.clock.run_for(10.0)
+    assert failures == ["no answer"]
+
+
+def test_a_paused_place_that_crashes_is_not_paused_when_it_comes_back() -> None:
+    net = network()
+    ours, theirs = connected(net)
+    net.pause("b")
+    ours.send(b"1")
+    net.connect("a", "b", lambda _: pytest.fail("connected"), ours.closed.append)
+    net.clock.run_for(1.0)
+    net.crash("b")
+    net.clock.run_for(1.0)
+    assert (theirs.got, sorted(ours.closed)) == ([], ["refused", "the other end crashed"])
+    again, there = connected(net)
+    again.send(b"2")
+    net.clock.run_for(1.0)
+    assert there.got == [b"2"]
 
 
 def test_what_a_partition_held_up_is_not_overtaken_by_what_arrives_when_it_heals() -> None:

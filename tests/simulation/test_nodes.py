@@ -16,7 +16,9 @@ from fieldfare.messages import (
     DatagramReceived,
     Dial,
     Effect,
+    Identity,
     Input,
+    Leave,
     LoggingNode,
     Opened,
     Received,
@@ -24,8 +26,11 @@ from fieldfare.messages import (
     SendDatagram,
     SetTimer,
     Started,
+    Taken,
     TimerDue,
     Unreachable,
+    Unsubscribe,
+    Unsubscribed,
 )
 from fieldfare.messages.lines import LineCodec
 from fieldfare.simulation import LinkQuality, World
@@ -206,6 +211,93 @@ def test_frames_of_one_round_travel_together_and_are_handled_in_one_round(monkey
     answers = [message for message in caller.told if isinstance(message, Received)]
     assert answers == [Received("neighbour", Pong(number)) for number in range(100)]
     assert [message.count(b"\n") for message in written] == [99, 99]
+
+
+class Relay:
+    """Serves clients and brokers: what a client asks for is passed on to a broker, whose answer goes back."""
+
+    def __init__(self, broker: str) -> None:
+        self.told: list[Input] = []
+        self._broker = broker
+        self._client = ""
+
+    def handle(self, message: Input, now: float) -> Sequence[Effect]:  # noqa: ARG002 - it is called with it
+        self.told.append(message)
+        match message:
+            case Started():
+                return [Dial("broker", self._broker)]
+            case Received(link, Unsubscribe()):
+                self._client = link
+                return [Send("broker", Leave(("acme", "traffic"), "my log"))]
+            case Received(_, Taken(position=position)):
+                return [Send(self._client, Unsubscribed(0, f"{position}"))]
+        return []
+
+
+class Answering:
+    """A broker that answers each Leave."""
+
+    def __init__(self) -> None:
+        self.told: list[Input] = []
+
+    def handle(self, message: Input, now: float) -> Sequence[Effect]:  # noqa: ARG002 - it is called with it
+        self.told.append(message)
+        match message:
+            case Received(link, Leave(topic=topic, edge=edge)):
+                return [Send(link, Taken(topic, "origin", edge, 7))] * 3
+        return []
+
+
+def test_one_machine_serves_clients_and_brokers_each_in_its_own_language() -> None:
+    world, relay, answering = World(), Relay("routing"), Answering()
+    world.broker("routing", lambda: answering).start()
+    world.edge_of("edge", lambda: relay).start()
+    opened: list[Stream] = []
+    got: list[bytes] = []
+    world.network.connect("client", "edge", opened.append, pytest.fail)
+    world.run_for(1.0)
+    opened[0].on_message = got.append
+    opened[0].send(b'{"type":"unsubscribe","ref":1,"subscription":"s"}')
+    world.run_for(1.0)
+    assert got == [b"\n".join([b'{"type":"unsubscribed","ref":0,"subscription":"7"}'] * 3)]
+    identities = {message.link: message.identity for message in relay.told if isinstance(message, Opened)}
+    assert identities["broker"] == BrokerIdentity("routing")
+    assert isinstance(identities["client-1"], Identity)
+    assert isinstance(answering.told[1], Opened)
+    assert answering.told[1].identity == BrokerIdentity("edge")
+    assert answering.told[2] == Received("edge-1", Leave(("acme", "traffic"), "my log"))
+
+
+def test_a_broker_hears_when_the_one_it_dialled_is_gone_and_can_dial_again() -> None:
+    world, relay = World(), Relay("routing")
+    routing = world.broker("routing", Answering)
+    edge = world.edge_of("edge", lambda: relay)
+    edge.start()
+    world.run_for(1.0)
+    routing.start()
+    world.crash(edge)
+    world.restart(edge)
+    world.run_for(1.0)
+    world.crash(routing)
+    world.run_for(1.0)
+    opened = Opened("broker", BrokerIdentity("routing"))
+    assert relay.told == [
+        Started(),
+        Unreachable("broker", "refused"),
+        Started(),
+        opened,
+        Closed("broker"),
+    ]
+
+
+def test_two_links_of_one_name_are_a_mistake() -> None:
+    world = World()
+    ping_machine(world, "b", PingNode())
+    caller = ping_machine(world, "a", PingNode("b", pings=0))
+    world.run_for(1.0)
+    caller.tell(Started())
+    with pytest.raises(RuntimeError, match="in use"):
+        world.run_for(1.0)
 
 
 # Datagrams

@@ -176,3 +176,120 @@ def test_numbers_of_publishers_to_a_spark_topic_survive_a_full_disk_and_a_crash(
     bob.publish("traffic", {"speed": 3})
     world.run_for(30.0)
     world.check()
+
+
+# Several edges, which no overlay connects here
+
+
+def test_without_a_way_between_edges_what_is_accepted_elsewhere_is_missing() -> None:
+    world = World(seed=1)
+    here, there = world.edge("here"), world.edge("there")
+    alice, bob = world.client("alice", here), world.client("bob", there)
+    alice.subscribe("traffic", "TRUE")
+    world.run_for(1.0)
+    publication = bob.publish("traffic", {"speed": 1})
+    world.run_for(1.0)
+    assert (publication.client, publication.edge, publication.outcome) == ("bob", "there", "accepted")
+    assert [reception.edge for reception in world.history.receptions] == ["here"]
+    with pytest.raises(BrokenPromiseError, match="lost"):
+        world.check()
+    world.check(among={"alice", "here"})
+
+
+def test_a_client_goes_to_another_edge() -> None:
+    world = World(seed=1)
+    here, there = world.edge("here"), world.edge("there")
+    alice, bob = world.client("alice", here), world.client("bob", there)
+    reception = alice.subscribe("traffic", "TRUE")
+    world.run_for(1.0)
+    alice.publish("traffic", {"speed": 1})
+    world.run_for(1.0)
+    alice.move_to("there")
+    assert reception.edge == "there"
+    assert [restart.events_before for restart in reception.restarts] == [1]
+    world.run_for(5.0)
+    assert {stream.there for stream in world.network.streams("alice")} == {"there"}
+    assert reception.confirmed_again_at is not None
+    publication = bob.publish("traffic", {"speed": 3})
+    world.run_for(1.0)
+    assert speeds(reception) == [1, 3]
+    world.check(among={"alice", "bob", "there"})
+    reception.events.pop()
+    assert publication.edge == "there"
+    with pytest.raises(BrokenPromiseError, match="lost"):
+        world.check(among={"alice", "bob", "there"})
+
+
+def test_which_edge_has_a_publication_is_not_known_when_its_client_left_without_an_answer() -> None:
+    world = World(seed=1)
+    here, _ = world.edge("here"), world.edge("there")
+    alice = world.client("alice", here)
+    world.run_for(1.0)
+    publication = alice.publish("traffic", {"speed": 2})
+    alice.move_to("there")
+    assert publication.edge is None
+    assert not publication.is_sent_once
+
+
+def test_a_client_that_is_still_connecting_goes_to_the_other_edge_at_once() -> None:
+    world = World(seed=1)
+    here, _ = world.edge("here"), world.edge("there")
+    alice = world.client("alice", here)
+    alice.move_to("there")
+    publication = alice.publish("traffic", {"speed": 1})
+    world.run_for(5.0)
+    assert (publication.outcome, publication.edge) == ("accepted", "there")
+    assert world.network.streams("here") == []
+
+
+def test_an_edge_comes_back_with_an_empty_disk() -> None:
+    world = World(seed=1)
+    edge = world.edge()
+    alice, bob = world.client("alice", edge), world.client("bob", edge)
+    unnamed = alice.subscribe("traffic", "TRUE")
+    world.run_for(1.0)
+    bob.publish("traffic", {"speed": 1})
+    world.run_for(1.0)
+    world.crash(edge)
+    bob.publish("traffic", {"speed": 2})
+    world.wipe_disk(edge)
+    world.restart(edge)
+    world.run_for(10.0)
+    bob.publish("traffic", {"speed": 3})
+    world.run_for(10.0)
+    assert speeds(unnamed)[0] == 1
+    assert speeds(unnamed)[-1] == 3
+    world.check()
+    unnamed.events.pop()
+    with pytest.raises(BrokenPromiseError, match="lost"):
+        world.check()
+
+
+def test_events_live_as_long_as_the_clocks_of_two_edges_say() -> None:
+    world = World()
+    for number, rate in enumerate((1.0, 1.1, 0.9, 1.05)):
+        edge = world.edge(f"edge{number}")
+        edge.machine_clock.rate = rate
+    assert world.clock_error_seconds == 0.0
+    world.run_for(100.0)
+    assert world.clock_error_seconds == pytest.approx(20.0)
+
+
+def test_an_answer_of_a_webhook_is_lost_on_its_way_back() -> None:
+    world = World(seed=1)
+    edge = world.edge()
+    alice = world.client("alice", edge)
+    called: list[int] = []
+    world.webhook("https://hook.example", lambda events: called.append(len(events)))
+    alice.subscribe("traffic", "TRUE", name="hook", webhook="https://hook.example")
+    world.run_for(1.0)
+    world.partition({"https://hook.example"}, {"edge"}, is_one_way=True)
+    alice.publish("traffic", {"speed": 1})
+    world.run_for(5.0)
+    assert called == [1]
+    world.run_for(10.0)
+    assert called == [1, 1]
+    world.heal()
+    world.run_for(60.0)
+    assert len(called) == 3
+    world.check()

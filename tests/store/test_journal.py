@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -27,7 +28,17 @@ from tests.store.journal_records import (
 )
 
 from fieldfare.errors import JournalError, JournalFailedError
-from fieldfare.messages import EDGE_RECORDS, EventsStored, Position, Reached, Record, Span, SubscriptionStored
+from fieldfare.messages import (
+    EDGE_RECORDS,
+    EventsStored,
+    Position,
+    Reached,
+    Record,
+    Span,
+    SubscriptionStored,
+    own_part_of,
+    stream_of,
+)
 from fieldfare.qos import Requested
 from fieldfare.simulation.disk import SimulatedDisk
 from fieldfare.store import journal_format
@@ -225,6 +236,24 @@ def test_streams_that_share_a_block_are_told_apart(tmp_path: Path) -> None:
         journal.append(records, sync=False)
         assert read_all(journal, TOPICS[0]) == records[::2]
         assert read_all(journal, TOPICS[1]) == records[1::2]
+
+
+def test_losses_of_events_that_were_published_here_are_noted_apart(tmp_path: Path) -> None:
+    own, imported = events(0), msgspec.structs.replace(events(1), origin="another log", origin_positions=[7])
+    journal, _ = opened(tmp_path, JournalOptions(segment_bytes=1, retention_bytes=1))
+    stream, own_part = stream_of(TENANT, "news"), own_part_of(TENANT, "news")
+    with journal:
+        for record in (own, imported, events(2)):
+            journal.append([record], sync=True)
+        journal.checkpoint([])
+        journal.checkpoint([])
+        journal.trim(0.0)
+        assert journal.read(stream, -1).lost_before == 1
+        assert journal.read(stream, -1, losses_of=own_part).lost_before == 0
+        assert journal.read(stream, 0, losses_of=own_part).lost_before == -1, "only what came from elsewhere is gone"
+    journal, _ = opened(tmp_path)
+    with journal:
+        assert journal.read(stream, -1, losses_of=own_part).lost_before == 0
 
 
 def test_a_piece_has_a_limit_of_records(tmp_path: Path) -> None:

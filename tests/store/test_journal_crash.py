@@ -163,7 +163,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three segments, the last with two batches of two records, and two checkpoints before it."""
     without_flushes(monkeypatch)
     folder = tmp_path / "log"
-    journal, _ = opened(folder, JournalOptions(segment_bytes=400))
+    journal, _ = opened(folder, JournalOptions(segment_bytes=440))
     with journal:
         for number in range(0, 16, 2):
             journal.append(records(number, 2), sync=True)

@@ -49,7 +49,7 @@ def stream(spark: SparkSession, workload: Workload, folder: Path, rate: int, sec
     store_address = str(folder / "store.db")
     changed = min(_CHANGES_MAX, len(workload) // 4)
     with open_store(store_address) as store:
-        conditions = _conditions(workload)
+        conditions = conditions_of(workload)
         store.add(conditions.slice(changed), now_seconds=time.time())
         producer = _Producer(workload, folder / "in", rate)
         producer.append(1)
@@ -101,7 +101,8 @@ def _summed(before: Sequence[BatchSummary], later: Sequence[BatchSummary], secon
     )
 
 
-def _conditions(workload: Workload) -> pa.Table:
+def conditions_of(workload: Workload) -> pa.Table:
+    """The subscriptions of a workload of boxes, as SQL."""
     columns = [
         [f"{name} >= {low!r} AND {name} < {high!r}" for low, high in zip(c.low.tolist(), c.high.tolist(), strict=True)]
         for name, c in workload.columns.items()

@@ -22,9 +22,11 @@ import msgspec
 
 from fieldfare.client import wire
 from fieldfare.client.options import ClientOptions
+from fieldfare.client.publisher_mover import PublisherMover
 from fieldfare.client.session_runner import SessionRunner
 from fieldfare.client.subscription import Subscription, SubscriptionOptions
-from fieldfare.client.transport import Transport
+from fieldfare.client.transport import Edges, Transport
+from fieldfare.errors import RefusedError
 from fieldfare.messages import Attach, DeclareTopic, List, Notice, Publish, Subscribe, Unsubscribe
 from fieldfare.qos import Matching, Offered, Published, Requested
 
@@ -37,7 +39,7 @@ _attributes = msgspec.json.Decoder(Attributes)
 
 
 def connect(
-    address: str | Transport,
+    address: str | Sequence[str] | Transport,
     *,
     token: str | None = None,
     ca_file: str | Path | None = None,
@@ -46,26 +48,43 @@ def connect(
 ) -> Client:
     """A client of the service at a URL, or behind a transport; to be entered with `async with`.
 
+    Several URLs, in a list or with commas between them, are edges of one deployment: the client uses one of them at a
+    time, and another one when that cannot be reached. What it published meanwhile and has no answer then ends with an
+    UnknownOutcomeError; a subscription without a name is told of a gap.
+
     With https the service's certificate is checked against the system's authorities, those of `ca_file`, or as `tls`
     says.
     """
-    if not isinstance(address, str):
+    if not isinstance(address, (str, Sequence)):
         return Client(address, options)
-    from fieldfare.client.websocket import WebSocketTransport
+    from fieldfare.client.websocket import WebSocketTransport, may_follow, websocket_url
 
     if ca_file is not None and tls is None:
         tls = ssl.create_default_context(cafile=ca_file)
-    return Client(WebSocketTransport(address, token, tls), options)
+    urls = [part.strip() for part in address.split(",")] if isinstance(address, str) else list(address)
+    if not urls:
+        raise RefusedError("invalid", "there is no address of a service: give at least one")
+    for url in urls:
+        websocket_url(url)  # or else it is refused
+    edges = Edges(tuple(urls), lambda url: WebSocketTransport(url, token, tls), lambda url: may_follow(urls, url))
+    return Client(edges, options)
 
 
 class Client:
     """A client of one edge. It connects again by itself; what was open goes on, and nothing is lost or done twice.
 
+    A durable subscription whose home is another edge is received from there, over a connection of its own.
+
     Whatever waits for the service waits as long as it takes: put `asyncio.timeout` around what must not.
     """
 
-    def __init__(self, transport: Transport, options: ClientOptions = _DEFAULTS) -> None:
-        self._runner = SessionRunner(transport, options)
+    def __init__(self, edges: Edges | Transport, options: ClientOptions = _DEFAULTS) -> None:
+        self._edges = edges if isinstance(edges, Edges) else Edges.only(edges)
+        self._options = options
+        self._runner = SessionRunner(self._edges, options, self._runner_at)
+        # Of subscriptions that other edges have, and of its publisher if that has moved; by their URLs.
+        self._homes: dict[str, SessionRunner] = {}
+        self._mover = PublisherMover(self._runner, self._edges, options, self._publishing_runner_at)
 
     async def __aenter__(self) -> Self:
         await self._runner.open()
@@ -74,7 +93,54 @@ class Client:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self._runner.close(is_patient=error is None)
+        await self._mover.close()
+        await asyncio.gather(
+            *(runner.close(is_patient=error is None) for runner in (self._runner, *self._homes.values()))
+        )
+
+    def _runner_at(self, url: str) -> SessionRunner | None:
+        """The runner for subscriptions whose home is this edge. It does not follow them any further."""
+        if not self._edges.allows(url):
+            return None
+        if url not in self._homes or self._homes[url].has_ended:
+            self._homes[url] = SessionRunner(Edges((url,), self._edges.transport_to), self._options)
+            self._homes[url].start()
+        return self._homes[url]
+
+    def _publishing_runner_at(self, url: str) -> SessionRunner | None:
+        """The runner for publications at an edge."""
+        runner = self._runner if self._runner.url == url else self._runner_at(url)
+        if runner is not None:
+            self._mover.serve(runner)
+        return runner
+
+    async def advertise(self, topic: str, condition: str | None = None) -> None:
+        """Say what this client will publish in a topic; without a condition, anything.
+
+        It returns when the service knows. From then on an event that does not satisfy the condition is refused with a
+        NotAdvertisedError, and the service may move this client's publisher to an edge that is nearer to its
+        subscribers.
+        """
+        runner = self._mover.publishing
+        await runner.ask(lambda key, now: runner.session.advertise(key, topic, condition, now))
+
+    async def unadvertise(self, topic: str) -> None:
+        """Take back what was advertised: anything may be published again."""
+        runner = self._mover.publishing
+        await runner.ask(lambda key, now: runner.session.unadvertise(key, topic, now))
+
+    async def move_publisher(self, url: str) -> None:
+        """Publish at another edge of the deployment from now on; subscriptions stay where they are.
+
+        What is published meanwhile waits. Nothing is lost, doubled or reordered. If the edge cannot be reached, or
+        does not take this client, an error is raised, and publications go on where they are.
+        """
+        await self._mover.move(url)
+
+    @property
+    def publishing_at(self) -> str:
+        """The URL of the edge that this client publishes at."""
+        return self._mover.publishing.url
 
     @property
     def is_connected(self) -> bool:
@@ -106,8 +172,16 @@ class Client:
             ids=None if ids is None else list(ids),
             qos=qos or Published(),
         )
-        await self._runner.wait_for_room()
-        return self._runner.ask(lambda key, now: self._runner.session.publish(key, frame, now))
+        runner = await self._room_to_publish()
+        return runner.ask(lambda key, now: runner.session.publish(key, frame, now))
+
+    async def _room_to_publish(self) -> SessionRunner:
+        """Wait until one more publication may be on its way; returns the runner to publish with."""
+        while True:
+            runner = self._mover.publishing
+            await runner.wait_for_room()
+            if runner is self._mover.publishing:  # else the publisher has moved meanwhile
+                return runner
 
     @overload
     def subscribe(
@@ -153,17 +227,27 @@ class Client:
         return subscription
 
     def attach(
-        self, subscription: str, *, window: int = 1024, on_notice: Callable[[Notice], object] | None = None
+        self,
+        subscription: str,
+        *,
+        window: int = 1024,
+        on_notice: Callable[[Notice], object] | None = None,
+        topic: str | None = None,
     ) -> Subscription[Attributes]:
-        """Receive a durable subscription that exists, by its name. A client that received it before does no longer."""
-        attached = Subscription(self._runner, Attach(0, subscription, window=window), _attributes, on_notice)
+        """Receive a durable subscription that exists, by its name. A client that received it before does no longer.
+
+        Where there are several edges, its home is found by its topic; without one, among the topics that are in use at
+        the edge which this client is connected to.
+        """
+        request = Attach(0, subscription, window=window, topic=topic)
+        attached = Subscription(self._runner, request, _attributes, on_notice)
         self._runner.subscribe(attached)
         return attached
 
-    async def unsubscribe(self, subscription: Subscription[Any] | str) -> None:
-        """End a subscription of this client, or a durable one by its name."""
+    async def unsubscribe(self, subscription: Subscription[Any] | str, *, topic: str | None = None) -> None:
+        """End a subscription of this client, or a durable one by its name, whose home is found as in `attach`."""
         if isinstance(subscription, str):
-            await self._request(Unsubscribe(0, subscription))
+            await self._runner.request(Unsubscribe(0, subscription, topic=topic))
         else:
             await subscription.unsubscribe()
 
@@ -174,7 +258,7 @@ class Client:
         matching: Matching = "edge",
     ) -> None:
         """Create a topic, or change what it offers to those that subscribe from now on."""
-        await self._request(DeclareTopic(0, topic, offered, matching))
+        await self._runner.request(DeclareTopic(0, topic, offered, matching))
 
     async def topics(self) -> list[Attributes]:
         """The topics that this client may use."""
@@ -183,6 +267,10 @@ class Client:
     async def subscriptions(self) -> list[Attributes]:
         """The subscriptions of this client's tenant."""
         return await self._list(List(0, "subscriptions"))
+
+    async def placement(self) -> list[Attributes]:
+        """Where the publishers of a tree's broker are, and should be."""
+        return await self._list(List(0, "placement"))
 
     async def dead_letters(self, subscription: str) -> list[Attributes]:
         """The events that a subscription's webhook did not take."""
@@ -193,10 +281,7 @@ class Client:
         after: str | None = ""
         while after is not None:
             page = msgspec.structs.replace(first, after=after, count_max=_PAGE_ITEMS)
-            answer = await self._request(page)
+            answer = await self._runner.request(page)
             items += answer.items
             after = answer.next
         return items
-
-    def _request(self, frame: DeclareTopic | List | Unsubscribe) -> asyncio.Future[Any]:
-        return self._runner.ask(lambda key, now: self._runner.session.request(key, frame, now))

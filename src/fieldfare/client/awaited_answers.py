@@ -16,7 +16,9 @@ from fieldfare.client.options import SessionOptions
 from fieldfare.client.outputs import Key, Transmit
 from fieldfare.client.session_subscription import SessionSubscription
 from fieldfare.client.unanswered_publications import UnansweredPublication, UnansweredPublications
-from fieldfare.messages import DeclareTopic, List, Ref, Unsubscribe
+from fieldfare.messages import DeclareTopic, List, MoveRequest, Publish, Ref, Unsubscribe
+
+Repeatable: TypeAlias = DeclareTopic | List | Unsubscribe | Publish | MoveRequest
 
 
 @dataclass(slots=True, eq=False)
@@ -24,13 +26,16 @@ class RepeatableRequest:
     """A request that does no harm when it is carried out twice."""
 
     key: Key
-    frame: DeclareTopic | List | Unsubscribe
+    frame: Repeatable
     times_sent: int = 0
     times_busy: int = 0
+    knows_logs: bool = False  # whether the edge that is connected now does, and can say where a subscription's home is
 
-    def sent(self, ref: Ref) -> DeclareTopic | List | Unsubscribe:
+    def sent(self, ref: Ref) -> Repeatable:
         """The frame to send now."""
         self.times_sent += 1
+        if self.knows_logs and isinstance(self.frame, (List, Unsubscribe)):
+            return replace(self.frame, ref=ref, log="")
         return replace(self.frame, ref=ref)
 
 

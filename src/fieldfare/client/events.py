@@ -17,14 +17,17 @@ _UNDECODED: Any = object()
 class Event(Generic[T]):
     """An event that was delivered: its attributes are a dict, or of the type that was asked for in the subscription."""
 
-    __slots__ = ("_attributes", "_decoder", "_delivery", "subscription", "topic")
+    __slots__ = ("_attributes", "_decoder", "_delivery", "log", "subscription", "topic")
 
-    def __init__(self, delivery: Delivery, topic: str, subscription: str, decoder: msgspec.json.Decoder[T]) -> None:
+    def __init__(
+        self, delivery: Delivery, topic: str, subscription: str, decoder: msgspec.json.Decoder[T], log: str = ""
+    ) -> None:
         self._delivery = delivery
         self._decoder = decoder
         self._attributes: T = _UNDECODED
         self.topic = topic
         self.subscription = subscription
+        self.log = log  # to which its position belongs, if the service says it
 
     @property
     def position(self) -> Position:

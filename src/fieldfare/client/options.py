@@ -14,6 +14,8 @@ class SessionOptions:
     unanswered_bytes_max: int = 64 * 1024 * 1024  # of events; one publication may go beyond it
     ack_delay_seconds: float = 0.05  # events that the application took are acknowledged after this time,
     ack_events: int = 256  # or after this many events, or a quarter of the window
+    remembered_events_max: int = 10_000  # of a subscription that may move: what came is known again at the next edge
+    is_movable: bool = False  # advertise every topic that is published in, so that the service may move the publisher
     retry_delay_seconds: float = 0.1  # doubled each time an edge is still busy
     retry_delay_seconds_max: float = 5.0
 
@@ -26,5 +28,10 @@ class ClientOptions:
     reconnect_delay_seconds: float = 0.1  # doubled with each failure, and varied, so that not all come back at once
     reconnect_delay_seconds_max: float = 5.0
     close_timeout_seconds: float = 5.0  # for the publications that wait for an answer
+    ping_timeout_seconds: float = 5.0  # for an edge that may be better for this client's publisher
+    # Of several edges, how long the one that was connected is tried before another: where publications have no answer
+    # that may have been accepted there, and where there are none.
+    doubt_seconds: float = 10.0
+    patience_seconds: float = 1.0
     publisher: str = "client"  # the name it publishes under begins so; a random rest makes it unique
     session: SessionOptions = field(default_factory=SessionOptions)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from fieldfare.errors import FieldfareError
+from fieldfare.errors import FieldfareError, MovedError
 from fieldfare.messages import ClientFrame, Delivery, EdgeFrame, Notice
+
+if TYPE_CHECKING:
+    from fieldfare.client.session_subscription import SessionSubscription
 
 Key: TypeAlias = Hashable
 
@@ -62,4 +65,57 @@ class Reconnect:
     reason: str
 
 
-Output: TypeAlias = Transmit | Delivered | Noticed | Completed | Failed | Reconnect
+@dataclass(frozen=True, slots=True)
+class LogChanged:
+    """The positions of a subscription belong to another log from now on: those of before mean nothing there."""
+
+    subscription: Key
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class GoElsewhere:
+    """The edge has no place for this client, and will close the connection: connect to one of these others."""
+
+    edges: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Another edge has a durable subscription: have a session there adopt it, or fail it with this error."""
+
+    subscription: Key
+    error: MovedError
+    progress: SessionSubscription  # how far it has come
+
+
+@dataclass(frozen=True, slots=True)
+class MoveAsked:
+    """The edge asks that this session's publisher goes on at another edge."""
+
+    target: str  # the name of that edge
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class PingsAsked:
+    """The edge asks how far other edges are: ping them, and have the session send EdgesPinged with this number."""
+
+    number: int
+    urls: tuple[str, ...]
+
+
+Output: TypeAlias = (
+    Transmit
+    | Delivered
+    | Noticed
+    | Completed
+    | Failed
+    | Reconnect
+    | LogChanged
+    | GoElsewhere
+    | Moved
+    | MoveAsked
+    | PingsAsked
+)

@@ -8,29 +8,50 @@ and positions on deliveries make sure that what is sent twice happens once.
 from __future__ import annotations
 
 import math
+from collections import deque
 
 from fieldfare.client import wire
-from fieldfare.client.awaited_answers import Awaited, AwaitedAnswers, RepeatableRequest
+from fieldfare.client.awaited_answers import Awaited, AwaitedAnswers, Repeatable, RepeatableRequest
 from fieldfare.client.options import SessionOptions
-from fieldfare.client.outputs import Completed, Delivered, Failed, Key, Noticed, Output, Reconnect, Transmit
+from fieldfare.client.outputs import (
+    Completed,
+    Delivered,
+    Failed,
+    GoElsewhere,
+    Key,
+    LogChanged,
+    MoveAsked,
+    Moved,
+    Noticed,
+    Output,
+    PingsAsked,
+    Reconnect,
+    Transmit,
+)
 from fieldfare.client.session_publications import SessionPublications
 from fieldfare.client.session_subscription import SessionSubscription
 from fieldfare.client.unanswered_publications import UnansweredPublication, UnansweredPublications
-from fieldfare.errors import DetachedError, FieldfareError, RefusedError, refusal
+from fieldfare.errors import DetachedError, FieldfareError, MovedError, NotConnectedError, RefusedError, refusal
 from fieldfare.messages import (
     Accepted,
+    Adopt,
+    Advertise,
     Attach,
-    DeclareTopic,
     Deliver,
     Detach,
     EdgeFrame,
-    List,
+    EdgesPinged,
+    MovePublisher,
     Notice,
+    PingEdges,
     Position,
     Publish,
     Refused,
+    Seal,
+    SealedPublisher,
     Subscribe,
     Subscribed,
+    Unadvertise,
     Unsubscribe,
 )
 
@@ -38,14 +59,24 @@ from fieldfare.messages import (
 class ClientSession:
     """What one client has open: publications (see `session_publications`), subscriptions, and other requests.
 
-    `publisher` is a name that no other session has or had: under it the publications are numbered from 0 on. Every
-    method returns what is to be done now, in order; `timer` is to be called at `next_timer`, which each call may
-    change. A command may come at any time, connected or not.
+    `publisher` is a name that no other session has or had: under it the publications are numbered from 0 on. At every
+    further log it gets another ending. Every method returns what is to be done now, in order; `timer` is to be called
+    at `next_timer`, which each call may change. A command may come at any time, connected or not. A session that may
+    move to other edges remembers which events came, so that they do not come again from there.
     """
 
-    def __init__(self, publisher: str, options: SessionOptions = SessionOptions()) -> None:  # noqa: B008 - it is frozen
+    def __init__(
+        self,
+        publisher: str,
+        options: SessionOptions = SessionOptions(),  # noqa: B008 - it is frozen
+        *,
+        may_move: bool = False,
+    ) -> None:
         self.options = options
+        self._may_move = may_move
         self.is_connected = False
+        self._knows_logs = False  # whether the edge that is connected now does
+        self._log: str | None = None  # that of the edge that was connected last and knew it
         self._answers = AwaitedAnswers(options)
         self._publications = SessionPublications(publisher, options, self._answers)
         self._subscriptions: dict[Key, SessionSubscription] = {}
@@ -67,9 +98,18 @@ class ClientSession:
         return self._publications.unanswered
 
     @property
+    def is_in_doubt(self) -> bool:
+        """Whether publications may be in the log of the edge that was connected last: try to connect there again."""
+        return self._publications.are_in_doubt
+
+    @property
     def has_room(self) -> bool:
         """Whether one more publication may wait for its answer; if not, wait until one is completed."""
         return self._publications.has_room
+
+    def is_in_force(self, subscription: Key) -> bool:
+        """Whether the edge has confirmed a subscription on this connection."""
+        return subscription in self._subscriptions and self._subscriptions[subscription].id is not None
 
     @property
     def next_timer(self) -> float | None:
@@ -90,7 +130,15 @@ class ClientSession:
         if (failed := _check(key, frame)) is not None:
             return [failed]
         ack_events = max(1, min(self.options.ack_events, frame.window // 4))
-        subscription = self._subscriptions[key] = SessionSubscription(key, frame, ack_events)
+        subscription = SessionSubscription(key, frame, ack_events)
+        if self._may_move:
+            subscription.recent = deque(maxlen=self.options.remembered_events_max)
+        return self.adopt(subscription, now)
+
+    def adopt(self, subscription: SessionSubscription, now: float) -> list[Output]:
+        """Go on with a subscription of another session, which has let it go: its home is the edge of this one."""
+        self._subscriptions[subscription.key] = subscription
+        subscription.knows_logs = self._knows_logs
         return [self._answers.send(subscription, now)] if self.is_connected else []
 
     def ack(self, key: Key, position: Position, now: float) -> list[Output]:
@@ -124,13 +172,70 @@ class ClientSession:
         self._forget(subscription)
         return self.request(key, Unsubscribe(0, ending.id), now)
 
-    def request(self, key: Key, frame: DeclareTopic | List | Unsubscribe, now: float) -> list[Output]:
-        """Any other request."""
+    def request(self, key: Key, frame: Repeatable, now: float) -> list[Output]:
+        """Any other request; also a publication without a number, of which a repetition is known by its ids."""
         if (failed := _check(key, frame)) is not None:
             return [failed]
-        request = RepeatableRequest(key, frame)
+        request = RepeatableRequest(key, frame, knows_logs=self._knows_logs)
         self._requests[request] = None
         return [self._answers.send(request, now)] if self.is_connected else []
+
+    # Moving to another edge: see `publisher_move`
+
+    @property
+    def generation(self) -> int:
+        """How often this session's publisher has moved."""
+        return self._publications.generation
+
+    def advertise(self, key: Key, topic: str, condition: str | None, now: float) -> list[Output]:
+        """Say what will be published in a topic: to the edge that is connected now, and to every further one."""
+        frame = Advertise(0, topic, self.publisher, condition, self.generation)
+        if (failed := _check(key, frame)) is not None:
+            return [failed]
+        self._publications.advertised[topic] = condition
+        return self.request(key, frame, now)
+
+    def unadvertise(self, key: Key, topic: str, now: float) -> list[Output]:
+        """Take that back: anything may be published."""
+        self._publications.advertised.pop(topic, None)
+        return self.request(key, Unadvertise(0, topic, self.publisher), now)
+
+    def next_advertisements(self) -> list[Advertise]:
+        """What the edge is told that its publisher moves to: what was advertised, and every topic in use."""
+        publications = self._publications
+        return [publications.advertisement(topic, self.generation + 1) for topic in publications.topics]
+
+    @property
+    def advertised_topics(self) -> list[str]:
+        """The topics in which something is advertised."""
+        return list(self._publications.advertised)
+
+    def hold_publications(self) -> None:
+        """Let publications wait, until `resume_publications` or `sealed`. Those that were sent are answered."""
+        self._publications.is_moving = True
+
+    def resume_publications(self, now: float) -> list[Output]:
+        """Send what waits."""
+        return self._publications.go_on(now, is_connected=self.is_connected)
+
+    def sealed(self, sealed: SealedPublisher) -> list[Output]:
+        """The edge has sealed the publisher: what it has is accepted, the rest is to be taken from here."""
+        return self._publications.sealed(sealed)
+
+    def take_publications(self, source: ClientSession) -> None:
+        """Have the publications of another session, which begins anew under another name."""
+        taken, own = source._publications, self._publications
+        self._publications, source._publications = taken, own
+        taken.go_to(self._answers)
+        own.go_to(source._answers)
+
+    def begin_anew(self) -> list[Output]:
+        """Publish under another name: no edge has what waits here, and under this name none would take it."""
+        return self._publications.leave_log()
+
+    def answer_pings(self, number: int, round_trip_seconds: list[float | None]) -> list[Output]:
+        """Tell the edge how far other edges are."""
+        return [Transmit(EdgesPinged(number, round_trip_seconds))] if self.is_connected else []
 
     def close(self, error: FieldfareError) -> list[Output]:
         """The last call: acknowledge what the application took, and fail whatever is open."""
@@ -144,12 +249,30 @@ class ClientSession:
 
     # What happened
 
-    def connected(self, now: float) -> list[Output]:
-        """There is a connection: send it all that is open, subscriptions first, so that they see what is published."""
+    def connected(self, now: float, log: str | None = None) -> list[Output]:
+        """There is a connection: send it all that is open, subscriptions first, so that they see what is published.
+
+        `log` is the id of the edge's log, if the edge says it. If it is another one than before, what is in doubt there
+        fails with an UnknownOutcomeError.
+        """
         self.disconnected(now)
-        self.is_connected = True
-        awaited: list[Awaited] = [*self._subscriptions.values(), *self._requests]
-        return [*(self._answers.send(each, now) for each in awaited), *self._publications.connected(now)]
+        self.is_connected, self._knows_logs = True, log is not None
+        lost = [] if log is None or self._log in (None, log) else self._leave_log()
+        self._log = log or self._log
+        awaited: list[SessionSubscription | RepeatableRequest] = [*self._subscriptions.values(), *self._requests]
+        for each in awaited:
+            each.knows_logs = self._knows_logs
+        return [*lost, *(self._answers.send(each, now) for each in awaited), *self._publications.connected(now)]
+
+    def _leave_log(self) -> list[Output]:
+        """The next edge knows nothing of what was asked, and is neither source nor target of a move."""
+        outputs = self._publications.leave_log()
+        for request in list(self._requests):
+            request.times_sent = 0
+            if isinstance(request.frame, (Seal, Adopt)):
+                del self._requests[request]
+                outputs.append(Failed(request.key, NotConnectedError("an edge of the move cannot be reached")))
+        return outputs
 
     def disconnected(self, now: float) -> list[Output]:  # noqa: ARG002 - all that happens is told in the same way
         """The connection is gone, and with it every answer that was on its way."""
@@ -171,6 +294,11 @@ class ClientSession:
             return self._delivered(wire.decoded(frame))
         if isinstance(frame, Notice):
             return self._noticed(frame)
+        if isinstance(frame, MovePublisher):
+            is_meant = (frame.publisher, frame.generation) == (self.publisher, self.generation + 1)
+            return [MoveAsked(frame.target, frame.url)] if is_meant else []
+        if isinstance(frame, PingEdges):
+            return [PingsAsked(frame.number, tuple(each.url for each in frame.candidates))]
         awaited = self._answers.answered(frame.ref)
         if isinstance(frame, Refused):
             return self._refused(awaited, frame, now)
@@ -179,7 +307,7 @@ class ClientSession:
         if isinstance(awaited, SessionSubscription) and isinstance(frame, Subscribed):
             return self._confirmed(awaited, frame, now)
         if isinstance(awaited, RepeatableRequest):
-            del self._requests[awaited]
+            self._requests.pop(awaited, None)
             return [Completed(awaited.key, frame)]
         return []  # an answer to a request that was sent again since, or that nobody waits for
 
@@ -227,12 +355,15 @@ class ClientSession:
         if self._subscriptions.get(subscription.key) is not subscription:
             return [Transmit(Detach(answer.subscription))]
         is_first = not subscription.is_confirmed
-        subscription.confirm(answer)
+        has_other_log = subscription.confirm(answer)
         if subscription.ending is not None:
             self._forget(subscription.key)
             return self.request(subscription.ending, Unsubscribe(0, answer.subscription), now)
         self._by_id[answer.subscription] = subscription
-        return [Completed(subscription.key, answer)] if is_first else _acknowledge(subscription)
+        if is_first:
+            return [Completed(subscription.key, answer)]
+        changed: list[Output] = [LogChanged(subscription.key, answer.log)] if has_other_log else []
+        return [*changed, *_acknowledge(subscription)]
 
     def _forget(self, key: Key) -> SessionSubscription | None:
         subscription = self._subscriptions.pop(key, None)
@@ -245,8 +376,11 @@ class ClientSession:
     # Refusals
 
     def _refused(self, awaited: Awaited | None, refused: Refused, now: float) -> list[Output]:
-        error = refusal(refused.code, refused.reason)
+        error = _error(refused)
         is_busy = refused.code in ("busy", "storage")
+        if refused.code == "full" and refused.ref is None:
+            self._publications.turned_away()
+            return [GoElsewhere(refused.edges, refused.reason)]
         if awaited is None:
             return [Failed(None, error)] if refused.ref is None else []
         if isinstance(awaited, UnansweredPublication):
@@ -262,11 +396,19 @@ class ClientSession:
             return []
         if isinstance(awaited, SessionSubscription):
             self._forget(awaited.key)
-            return [Completed(awaited.ending)] if awaited.ending is not None else [Failed(awaited.key, error)]
-        del self._requests[awaited]
+            if isinstance(error, MovedError):
+                return [Moved(awaited.key, error, awaited) if awaited.ending is None else Failed(awaited.ending, error)]
+            return [Completed(awaited.ending) if awaited.ending is not None else Failed(awaited.key, error)]
+        self._requests.pop(awaited, None)
         if refused.code == "unknown" and isinstance(awaited.frame, Unsubscribe) and awaited.times_sent > 1:
             return [Completed(awaited.key)]  # the first time it was carried out, but the answer was lost
         return [Failed(awaited.key, error)]
+
+
+def _error(refused: Refused) -> RefusedError:
+    if refused.code == "moved":
+        return MovedError(refused.reason, refused.home)
+    return refusal(refused.code, refused.reason)
 
 
 def _acknowledge(subscription: SessionSubscription) -> list[Output]:
@@ -274,7 +416,7 @@ def _acknowledge(subscription: SessionSubscription) -> list[Output]:
     return [] if ack is None else [Transmit(ack)]
 
 
-def _check(key: Key, frame: Publish | Subscribe | Attach | DeclareTopic | List | Unsubscribe) -> Failed | None:
+def _check(key: Key, frame: Subscribe | Attach | Repeatable) -> Failed | None:
     try:
         wire.check(frame)
     except RefusedError as error:

@@ -1,5 +1,7 @@
 """Runs a session on asyncio: opens connections one after another, and carries frames between each and the session.
 
+Where there are several edges, `edge_choice` says which is next.
+
 One task opens connections and reads, one writes. An event costs no task and no future, only its place in a queue.
 """
 
@@ -14,13 +16,30 @@ import secrets
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
+from fieldfare.client.awaited_answers import Repeatable
+from fieldfare.client.edge_choice import EdgeChoice
 from fieldfare.client.options import ClientOptions
-from fieldfare.client.outputs import Completed, Delivered, Failed, Key, Noticed, Output, Reconnect, Transmit
+from fieldfare.client.outputs import (
+    Completed,
+    Delivered,
+    Failed,
+    GoElsewhere,
+    Key,
+    LogChanged,
+    MoveAsked,
+    Moved,
+    Noticed,
+    Output,
+    PingsAsked,
+    Reconnect,
+    Transmit,
+)
+from fieldfare.client.publisher_move import PublisherMove
 from fieldfare.client.session import ClientSession
 from fieldfare.client.subscription import Subscription
-from fieldfare.client.transport import Connection, Transport
-from fieldfare.errors import FieldfareError, NotConnectedError
-from fieldfare.messages import ClientFrame, Position, Subscribed
+from fieldfare.client.transport import Connection, Edges, edges_of, log_of
+from fieldfare.errors import EdgeFullError, FieldfareError, MovedError, NotConnectedError
+from fieldfare.messages import ClientFrame, Position, Subscribed, Unsubscribe
 
 Command: TypeAlias = Callable[[Key, float], list[Output]]
 
@@ -28,13 +47,23 @@ _log = logging.getLogger("fieldfare.client")
 
 
 class SessionRunner:
-    """Runs a session over one connection after another, until it is closed."""
+    """Runs a session over one connection after another, until it is closed.
 
-    def __init__(self, transport: Transport, options: ClientOptions) -> None:
-        self.session = ClientSession(f"{options.publisher}-{secrets.token_hex(8)}", options.session)
+    `runner_at` finds a runner for the home of a subscription that another edge has, by its URL; None: it may not be
+    used.
+    """
+
+    def __init__(
+        self, edges: Edges, options: ClientOptions, runner_at: Callable[[str], SessionRunner | None] = lambda _: None
+    ) -> None:
+        publisher = f"{options.publisher}-{secrets.token_hex(8)}"
+        self.session = ClientSession(publisher, options.session, may_move=len(edges.urls) > 1)
         self.is_closed = False
+        self.on_move: Callable[[Completed | Failed | MoveAsked], None] = lambda _: None  # see `publisher_mover`
+        self.on_pings: Callable[[SessionRunner, PingsAsked], None] = lambda *_: None
         self._options = options
-        self._transport = transport
+        self._edges, self._runner_at = edges, runner_at
+        self._choice = EdgeChoice(edges.urls, random.Random(), options, edges.allows)  # noqa: S311 - it is no secret
         self._connection: Connection | None = None
         self._outgoing: list[ClientFrame] = []  # bounded by the publications and windows that the session allows
         self._is_outgoing = asyncio.Event()
@@ -48,13 +77,17 @@ class SessionRunner:
 
     # Opening and closing
 
-    async def open(self) -> None:
-        """Open the first connection."""
+    def start(self) -> None:
+        """Begin to open connections."""
         if self._task is not None:
             raise NotConnectedError("a client is entered once: make another with fieldfare.connect")
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.create_task(self._run())
         self._task.add_done_callback(self._run_ended)
+
+    async def open(self) -> None:
+        """Begin, and wait for the first connection."""
+        self.start()
         try:
             async with asyncio.timeout(self._options.connect_timeout_seconds):
                 await self._opened.wait()
@@ -97,13 +130,23 @@ class SessionRunner:
                 error if isinstance(error, FieldfareError) else NotConnectedError(f"the client failed: {error!r}")
             )
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing can be asked any more."""
+        return self._ended_by is not None
+
+    @property
+    def url(self) -> str:
+        """The edge that it uses, or tries to reach."""
+        return self._choice.current
+
     # What the application asks
 
     def ask(self, command: Command) -> asyncio.Future[Any]:
         """Give the session a command; the future is done when it is answered."""
         self._check()
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._do(command(future, self._now))
+        self._do(command(future, self.now))
         return future
 
     async def wait_for_room(self) -> None:
@@ -114,7 +157,7 @@ class SessionRunner:
     def subscribe(self, subscription: Subscription[Any]) -> None:
         """Begin to deliver."""
         self._check()
-        self._do(self.session.subscribe(subscription, subscription.request, self._now))
+        self._do(self.session.subscribe(subscription, subscription.request, self.now))
 
     def acknowledge(self, subscription: Subscription[Any], position: Position) -> None:
         """The application is done with all events up to a position."""
@@ -127,9 +170,26 @@ class SessionRunner:
         """Deliver no more here."""
         self._do(self.session.detach(subscription))
 
+    async def request(self, frame: Repeatable) -> Any:
+        """The answer to a request; if it is about a subscription that another edge has, the answer of that edge."""
+        try:
+            return await self.ask(lambda key, now: self.session.request(key, frame, now))
+        except MovedError as error:
+            return await self._home(error).request(frame)
+
     async def unsubscribe(self, subscription: Subscription[Any]) -> None:
         """End a subscription."""
-        await self.ask(lambda key, now: self.session.unsubscribe(key, subscription, now))
+        try:
+            await self.ask(lambda key, now: self.session.unsubscribe(key, subscription, now))
+        except MovedError as error:
+            await self._home(error).request(Unsubscribe(0, subscription.id))
+
+    def _home(self, error: MovedError) -> SessionRunner:
+        """The runner for the edge that has what was asked for; raises the error if there is no way there."""
+        home = None if error.home is None else self._runner_at(error.home)
+        if home is None:
+            raise error
+        return home
 
     def _check(self) -> None:
         if self._ended_by is not None or self._task is None:
@@ -148,36 +208,49 @@ class SessionRunner:
             self._options.reconnect_delay_seconds_max,
         )
         while True:
+            url = self._choice.next(self.now, is_in_doubt=self.session.is_in_doubt)
             try:
-                connection = await self._transport.connect()
+                connection = await self._edges.transport_to(url).connect()
+            except EdgeFullError as error:
+                self._failure = str(error)
+                if self._choice.full(error.edges) and not self.session.is_in_doubt:
+                    continue
             except NotConnectedError as error:
                 self._failure = str(error)
+            except FieldfareError as error:
+                self._failure = str(error)
+                if not self._choice.denied():
+                    raise
             else:
-                opened_at = self._now
+                opened_at = self.now
+                self._choice.opened(edges_of(connection))
                 self._opened.set()
                 await self._serve(connection)
-                if self._now - opened_at > delay_seconds_max:
+                self._choice.lost(self.now)
+                if self.now - opened_at > delay_seconds_max:
                     delay_seconds = self._options.reconnect_delay_seconds
             _log.info("%s; connecting again", self._failure)
-            await asyncio.sleep(delay_seconds * random.uniform(0.5, 1.0))  # noqa: S311 - it is no secret
+            varied_seconds = delay_seconds * random.uniform(0.5, 1.0)  # noqa: S311 - it is no secret
+            is_in_doubt = self.session.is_in_doubt
+            await asyncio.sleep(self._choice.pause_seconds(varied_seconds, self.now, is_in_doubt=is_in_doubt))
             delay_seconds = min(2 * delay_seconds, delay_seconds_max)
 
     async def _serve(self, connection: Connection) -> None:
         """Carry frames until the connection is gone."""
         self._connection = connection
         self._outgoing.clear()
-        self._do(self.session.connected(self._now))
+        self._do(self.session.connected(self.now, log_of(connection)))
         writer = asyncio.create_task(self._write(connection))
         try:
             while True:
                 frames = await connection.receive()
-                now = self._now
+                now = self.now
                 self._do(output for frame in frames for output in self.session.received(frame, now))
         except NotConnectedError as error:
             self._failure = str(error)
         finally:
             self._connection = None
-            self.session.disconnected(self._now)
+            self.session.disconnected(self.now)
             writer.cancel()
             await asyncio.wait([writer])
             with contextlib.suppress(NotConnectedError):
@@ -198,8 +271,18 @@ class SessionRunner:
     # What the session says
 
     @property
-    def _now(self) -> float:
+    def now(self) -> float:
+        """The time by the clock of its event loop."""
         return self._loop.time()
+
+    def perform(self, outputs: Iterable[Output]) -> None:
+        """Do what its session says."""
+        if self._ended_by is None:
+            self._do(outputs)
+
+    def wake(self) -> None:
+        """Have those look again who wait for room."""
+        self._answered.set()
 
     def _do(self, outputs: Iterable[Output]) -> None:
         for output in outputs:
@@ -215,16 +298,41 @@ class SessionRunner:
                     self._complete(output)
                 case Failed():
                     self._fail(output)
-                case Reconnect():
-                    self._failure = output.reason
-                    if self._connection is not None:
-                        self._connection.abort()
+                case Moved():
+                    self._move(output)
+                case LogChanged(Subscription() as subscription, log):
+                    subscription.change_log(log)
+                case MoveAsked():
+                    self.on_move(output)
+                case PingsAsked():
+                    self.on_pings(self, output)
+                case GoElsewhere() | Reconnect():
+                    self._leave(output)
         self._set_timer()
+
+    def _move(self, moved: Moved) -> None:
+        """Have a subscription go on at its home, if there is a way there."""
+        home = None if moved.error.home is None else self._runner_at(moved.error.home)
+        if home is None:
+            self._fail(Failed(moved.subscription, moved.error))
+        elif isinstance(moved.subscription, Subscription):
+            moved.subscription.follow(home)
+            home._do(home.session.adopt(moved.progress, home.now))
+
+    def _leave(self, output: GoElsewhere | Reconnect) -> None:
+        """Close the connection, and open another."""
+        if isinstance(output, GoElsewhere):
+            self._choice.full(output.edges)
+        self._failure = output.reason
+        if self._connection is not None:
+            self._connection.abort()
 
     def _complete(self, completed: Completed) -> None:
         match completed.key, completed.answer:
+            case PublisherMove(), _:
+                self.on_move(completed)
             case Subscription() as subscription, Subscribed() as answer:
-                subscription.confirm(answer.subscription)
+                subscription.confirm(answer.subscription, answer.log)
             case asyncio.Future() as future, answer:
                 if not future.done():
                     future.set_result(answer)
@@ -232,6 +340,8 @@ class SessionRunner:
 
     def _fail(self, failed: Failed) -> None:
         match failed.key:
+            case PublisherMove():
+                self.on_move(failed)
             case Subscription() as subscription:
                 subscription.end(failed.error)
             case asyncio.Future() as future:
@@ -251,4 +361,4 @@ class SessionRunner:
 
     def _due(self) -> None:
         self._timer_at = math.inf
-        self._do(self.session.timer(self._now))
+        self._do(self.session.timer(self.now))

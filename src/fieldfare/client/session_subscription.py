@@ -1,17 +1,23 @@
 """A subscription as the session sees it: where it begins, what the application was given, and what it is done with.
 
 A new connection begins again after what the application is done with, not after what it was given: so all that waits
-in the client lies within one window, however often the connection breaks.
+in the client lies within one window, however often the connection breaks. Positions belong to the log of an edge: at an
+edge with another log they begin anew, and the edge tells of a gap. There the events that came before are known by their
+ids: they may be on their way to that edge when the client comes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from fieldfare.client.outputs import Key
 from fieldfare.messages import Ack, Attach, Delivery, Position, Ref, Subscribe, Subscribed
+
+_EventName: TypeAlias = tuple[str | None, str]  # an event's publisher and its id, which is the publisher's own
 
 
 @dataclass(slots=True, eq=False)
@@ -22,13 +28,19 @@ class SessionSubscription:
     request: Subscribe | Attach
     ack_events: int
     id: str | None = None  # on this connection, once the edge has confirmed it
+    log: str = ""  # to which the positions below belong, if that is known
+    knows_logs: bool = False  # whether the edge that is connected now does
+    previous: str | None = None  # its id on the connection before
     is_confirmed: bool = False  # on some connection
-    seen: Position = -1  # the last position that was given to the application, or where it begins
+    seen: Position = -1  # the last position that came, or where it begins
+    given: Position = -1  # the last one that was given to the application; those after it were known already
     taken: Position = -1  # the last one that the application is done with, or where it begins
     asked: Position = -1  # where to begin, in the request that was sent last
     events_taken: int = 0  # since the last acknowledgement
     times_busy: int = 0
     ending: Key | None = None  # the request to end it, which waits until it is confirmed
+    recent: deque[_EventName] | None = None  # events of this log, if it may move to another
+    former: dict[_EventName, None] = field(default_factory=dict)  # events of logs that were left
 
     @property
     def is_durable(self) -> bool:
@@ -38,18 +50,37 @@ class SessionSubscription:
     def sent(self, ref: Ref) -> Subscribe | Attach:
         """The request to send now. Where a durable one goes on is known to the edge; for others it is said here."""
         if not self.is_confirmed:
-            return replace(self.request, ref=ref)
+            return replace(self.request, ref=ref, log=(self.request.log or "") if self.knows_logs else None)
         self.asked = self.taken
-        return replace(self.request, ref=ref, after=None if self.is_durable else self.asked)
+        log = self.log if self.knows_logs else None
+        if isinstance(self.request, Attach) or self.is_durable:
+            return replace(self.request, ref=ref, after=None, log=log)
+        return replace(self.request, ref=ref, after=self.asked, previous=self.previous, log=log)
 
-    def confirm(self, answer: Subscribed) -> None:
-        """It is in force on this connection. If the edge lost its state, positions begin anew."""
-        is_anew = answer.is_new and (self.is_durable or answer.position < self.asked)
+    def confirm(self, answer: Subscribed) -> bool:
+        """It is in force on this connection. Returns whether its positions belong to another log than before.
+
+        There they begin anew, as they do if the edge lost its state.
+        """
+        is_other_log = bool(self.log and answer.log) and answer.log != self.log
+        if is_other_log:
+            self._leave_log()
+        is_anew = is_other_log or (answer.is_new and (self.is_durable or answer.position < self.asked))
         if is_anew or not self.is_confirmed:
-            self.seen = self.taken = answer.position
-        self.id = answer.subscription
+            self.seen = self.given = self.taken = answer.position
+            self.events_taken = 0
+        self.id = self.previous = answer.subscription
+        self.log = answer.log or self.log
         self.is_confirmed = True
         self.times_busy = 0
+        return is_other_log
+
+    def _leave_log(self) -> None:
+        if self.recent is not None and self.recent.maxlen is not None:
+            self.former |= dict.fromkeys(self.recent)
+            for name in list(self.former)[: -self.recent.maxlen]:
+                del self.former[name]
+            self.recent.clear()
 
     def fresh(self, events: list[Delivery]) -> list[Delivery]:
         """The events that the application was not given before."""
@@ -60,13 +91,28 @@ class SessionSubscription:
                 seen = event.position
                 fresh.append(event)
         self.seen = seen
-        return fresh
+        if self.recent is None:
+            self.given = seen
+            return fresh
+        return self._unknown(fresh, self.recent)
+
+    def _unknown(self, events: list[Delivery], recent: deque[_EventName]) -> list[Delivery]:
+        """Those that did not come from another edge before."""
+        unknown = events
+        if self.former:
+            unknown = [event for event in events if (event.publisher, event.id) not in self.former]
+        recent.extend((event.publisher, event.id) for event in unknown)
+        if unknown:
+            self.given = unknown[-1].position
+        elif self.taken >= self.given:
+            self.taken = self.seen  # nobody is to take them
+        return unknown
 
     def take(self, position: Position) -> bool:
         """Note that the application is done with all up to a position; returns whether that changes anything."""
         if not self.taken < position <= self.seen:
             return False
-        self.taken = position
+        self.taken = position if position < self.given else self.seen
         self.events_taken += 1
         return True
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NOTICES_MAX = 100
+FORMER_EVENTS_MAX = 10_000
 
 
 class SubscriptionOptions(TypedDict, total=False):
@@ -37,6 +38,7 @@ class SubscriptionOptions(TypedDict, total=False):
     window: int  # how many events may be on their way without an acknowledgement
     webhook: str  # deliver by POST to this URL; needs a name
     wants_mark: bool  # end the iteration when all that was there has come
+    log: str  # to which the position `after` belongs, as `Event.log` and `Subscription.log` say
 
 
 class Subscription(Generic[T]):
@@ -52,12 +54,15 @@ class Subscription(Generic[T]):
         self.id = request.subscription if isinstance(request, Attach) else request.name or ""
         self.topic = "" if isinstance(request, Attach) else request.topic
         self.is_durable = isinstance(request, Attach) or request.name is not None
+        self.log = ""  # to which the positions of its events belong, if the service says it
         self.notices: deque[Notice] = deque(maxlen=NOTICES_MAX)
         self._runner = runner
         self.request = request
         self._decoder = decoder
         self._on_notice = on_notice
         self._events: deque[Delivery] = deque()  # no more than the window
+        # Events that were not taken when the log changed. The oldest of too many are dropped: a gap was told then.
+        self._of_former_logs: deque[tuple[Delivery, str]] = deque(maxlen=FORMER_EVENTS_MAX)
         self._given: Position | None = None  # and not yet acknowledged
         self._settled = asyncio.Event()  # it is in force, or has ended
         self._arrived = asyncio.Event()  # there are events, or it has ended
@@ -86,6 +91,9 @@ class Subscription(Generic[T]):
         if self._given is not None:
             self._runner.acknowledge(self, self._given)
             self._given = None
+        if self._of_former_logs:
+            former, log = self._of_former_logs.popleft()  # there is nobody to whom it could be acknowledged
+            return Event(former, self.topic, self.id, self._decoder, log)
         while not self._events:
             if self._is_ended:
                 raise StopAsyncIteration if self._error is None or self._runner.is_closed else self._error
@@ -95,11 +103,12 @@ class Subscription(Generic[T]):
             await self._arrived.wait()
         delivery = self._events.popleft()
         self._given = delivery.position
-        return Event(delivery, self.topic, self.id, self._decoder)
+        return Event(delivery, self.topic, self.id, self._decoder, self.log)
 
     def acknowledge(self, event: Event[T]) -> None:
         """Be done with an event and all before it, without asking for the next."""
-        self._runner.acknowledge(self, event.position)
+        if event.log == self.log:
+            self._runner.acknowledge(self, event.position)
 
     def detach(self) -> None:
         """Deliver no more of it here. A durable one waits for the next client that attaches or subscribes."""
@@ -121,10 +130,20 @@ class Subscription(Generic[T]):
 
     # What the runner tells
 
-    def confirm(self, subscription_id: str) -> None:
+    def confirm(self, subscription_id: str, log: str) -> None:
         """It is in force."""
-        self.id = subscription_id
+        self.id, self.log = subscription_id, log
         self._settled.set()
+
+    def change_log(self, log: str) -> None:
+        """Its positions belong to another log from now on."""
+        self._of_former_logs.extend((delivery, self.log) for delivery in self._events)
+        self._events.clear()
+        self._given, self.log = None, log
+
+    def follow(self, runner: SessionRunner) -> None:
+        """Its home is another edge, which this runner connects to."""
+        self._runner = runner
 
     def give(self, events: list[Delivery]) -> None:
         """Events came."""

@@ -66,6 +66,10 @@ class SyncClient:
 
         return SyncSubscription(self, self.run(subscribed))
 
+    def move_publisher(self, url: str) -> None:
+        """Publish at another edge from now on; see `Client.move_publisher`."""
+        self.run(self.client.move_publisher, url)
+
     def run(self, method: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> T:
         """Call a method of `client`, the one for asyncio, and wait for its result: `run(it.client.topics)`."""
 

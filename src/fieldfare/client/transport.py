@@ -1,8 +1,9 @@
-"""How a client reaches an edge: anything that carries frames in both directions."""
+"""How a client reaches edges: anything that carries frames in both directions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from fieldfare.client.wire import DecodedEdgeFrame
@@ -10,7 +11,11 @@ from fieldfare.messages import ClientFrame, EdgeFrame
 
 
 class Connection(Protocol):
-    """A connection to an edge. When it is gone, `receive` and `send` raise NotConnectedError."""
+    """A connection to an edge. When it is gone, `receive` and `send` raise NotConnectedError.
+
+    It may have two attributes, if the edge said so when it was opened: `log`, the id of the edge's log, and `edges`,
+    the URLs of others that serve the same network.
+    """
 
     async def receive(self) -> Sequence[EdgeFrame | DecodedEdgeFrame]:
         """The next frames, of which there may be several at once."""
@@ -35,3 +40,27 @@ class Transport(Protocol):
     async def connect(self) -> Connection:
         """Open a connection. NotConnectedError: try again; any other FieldfareError: that would be of no use."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """The edges that a client may use, and how each is reached. `allows` says whether one that an edge names may be."""
+
+    urls: tuple[str, ...]
+    transport_to: Callable[[str], Transport]
+    allows: Callable[[str], bool] = lambda _: True
+
+    @classmethod
+    def only(cls, transport: Transport) -> Edges:
+        """One edge, behind a transport that is made already: no other can be reached."""
+        return cls(("",), lambda _: transport, lambda _: False)
+
+
+def log_of(connection: Connection) -> str | None:
+    """The id of the edge's log, if it is known."""
+    return getattr(connection, "log", None)
+
+
+def edges_of(connection: Connection) -> tuple[str, ...]:
+    """The other edges that the edge named."""
+    return getattr(connection, "edges", ())

@@ -1,7 +1,8 @@
 """The publications of one topic that have no answer yet, and their numbers.
 
 A publication keeps its number until the edge says that it stored nothing from that number on: only then can sending it
-under another number not store it twice.
+under another number not store it twice. One whose connection broke before its answer came is *in doubt*: it may be in
+the log of that edge, so it must not be sent to another log.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class UnansweredPublication:
     nbytes: int
     times_sent: int = 0
     ref: Ref | None = None  # while its answer is awaited
+    is_in_doubt: bool = False  # no answer came, over a connection that is gone
 
     @property
     def end(self) -> int:
@@ -86,6 +88,41 @@ class UnansweredPublications:
             publication.ref = None
         return refs
 
+    def disconnect(self) -> None:
+        """No answer comes any more: all are to be sent again, and those that were sent are in doubt."""
+        for publication in self._unanswered:
+            publication.is_in_doubt |= publication.ref is not None
+        self.recall()
+
+    def take_doubtful(self) -> list[UnansweredPublication]:
+        """Those in doubt, which are removed."""
+        doubtful = [publication for publication in self._unanswered if publication.is_in_doubt]
+        for publication in doubtful:
+            del self._unanswered[publication]
+        return doubtful
+
+    def begin_anew(self, publisher: str) -> None:
+        """The next edge has another log: nothing of this was ever sent there."""
+        self.publisher, self.times_busy = publisher, 0
+        for publication in self._unanswered:
+            publication.frame = replace(publication.frame, publisher=publisher)
+            publication.times_sent = 0
+        self.renumber(0)
+
+    def take_accepted(self, last: int) -> list[UnansweredPublication]:
+        """Those whose numbers another edge says that it has, up to the last: they are removed.
+
+        That edge has nothing beyond, and will not: what is left is in doubt no more.
+        """
+        accepted = [publication for publication in self._unanswered if publication.end <= last + 1]
+        for publication in accepted:
+            del self._unanswered[publication]
+        self._next = last + 1
+        for publication in self._unanswered:
+            publication.first, publication.is_in_doubt = min(publication.first, self._next), False
+            self._next = publication.end
+        return accepted
+
     def settle(self, publication: UnansweredPublication, *, is_accepted: bool) -> None:
         """Remove a publication that was answered. The next may have its numbers if it was refused when first sent."""
         del self._unanswered[publication]
@@ -95,8 +132,8 @@ class UnansweredPublications:
             self._next = publication.first
 
     def renumber(self, expected: int) -> None:
-        """Number all of them anew, beginning with the number that the edge expects."""
+        """Number all of them anew, beginning with the number that the edge expects: it has none of them."""
         self._next = expected
         for publication in self._unanswered:
-            publication.first = self._next
+            publication.first, publication.is_in_doubt = self._next, False
             self._next = publication.end

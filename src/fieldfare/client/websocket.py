@@ -16,6 +16,7 @@ import msgspec
 from fieldfare.client import wire
 from fieldfare.client.transport import Connection
 from fieldfare.errors import (
+    EdgeFullError,
     FieldfareError,
     MissingDependencyError,
     NotConnectedError,
@@ -38,6 +39,7 @@ _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MESSAGE_BYTES_MAX = 2 * FRAME_BYTES_MAX  # an edge fills a message up to one frame beyond its limit
 _OPEN_SECONDS, _PING_SECONDS, _CLOSE_SECONDS = 10.0, 20.0, 2.0
+_EDGES_MAX = 64  # that an edge may name
 
 # In its most talkative mode the library logs the headers of the handshake, and the token among them.
 _logger = logging.getLogger("fieldfare.client.websocket")
@@ -87,7 +89,10 @@ class WebSocketTransport:
         return WebSocketConnection(connection)
 
     def _denied(self, response: Response) -> FieldfareError:
-        status, reason = response.status_code, f"{self.url} answered {response.status_code}{_detail(response)}"
+        status, problem = response.status_code, _problem(response)
+        reason = f"{self.url} answered {status}" + (f": {problem.detail}" if problem.detail else "")
+        if problem.code == "full":
+            return EdgeFullError(reason, problem.edges[:_EDGES_MAX])
         if status == 401:
             return UnauthenticatedError(f"{reason}: give a valid token")
         if status == 403:
@@ -104,6 +109,10 @@ class WebSocketConnection:
 
     def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
+        headers = {} if connection.response is None else connection.response.headers
+        self.log: str | None = headers.get("Fieldfare-Log")
+        named = [url.strip() for url in headers.get("Fieldfare-Edges", "").split(",")[:_EDGES_MAX]]
+        self.edges = tuple(url for url in named if url)
 
     async def receive(self) -> Sequence[wire.DecodedEdgeFrame]:
         """The frames of the next message."""
@@ -141,10 +150,29 @@ def websocket_url(url: str) -> str:
     return urlunsplit((_SCHEMES[parts.scheme], parts.netloc, parts.path.rstrip("/").removesuffix(PATH) + PATH, "", ""))
 
 
-def _detail(response: Response) -> str:
-    """What a problem (RFC 9457) says, if the body is one."""
+def may_follow(given: Sequence[str], url: str) -> bool:
+    """Whether a client may use an edge that another one names: the token does not go where nobody proves who it is."""
     try:
-        detail = msgspec.json.decode(response.body or b"", type=dict[str, Any]).get("detail", "")
+        is_private = websocket_url(url).startswith("wss:")
+        return is_private or not all(websocket_url(each).startswith("wss:") for each in given)
+    except RefusedError:
+        return False
+
+
+class _Problem(msgspec.Struct, frozen=True):
+    """What a problem (RFC 9457) says."""
+
+    detail: str = ""
+    code: str = ""
+    edges: tuple[str, ...] = ()
+
+
+_problems = msgspec.json.Decoder(_Problem)
+
+
+def _problem(response: Response) -> _Problem:
+    """The problem in a response, if its body is one."""
+    try:
+        return _problems.decode(response.body or b"")
     except msgspec.MsgspecError:
-        return ""
-    return f": {detail}" if isinstance(detail, str) and detail else ""
+        return _Problem()

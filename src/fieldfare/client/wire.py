@@ -19,9 +19,12 @@ from fieldfare.messages import (
     Delivery,
     Done,
     Listed,
+    MovePublisher,
     Notice,
+    PingEdges,
     Publish,
     Refused,
+    Sealed,
     Subscribed,
     Unsubscribed,
 )
@@ -36,7 +39,19 @@ class DecodedDeliver(msgspec.Struct, frozen=True, tag="deliver", tag_field="type
     events: list[Delivery]
 
 
-DecodedEdgeFrame: TypeAlias = Accepted | Subscribed | DecodedDeliver | Notice | Unsubscribed | Done | Listed | Refused
+DecodedEdgeFrame: TypeAlias = (
+    Accepted
+    | Subscribed
+    | DecodedDeliver
+    | Notice
+    | Unsubscribed
+    | Done
+    | Listed
+    | Refused
+    | Sealed
+    | MovePublisher
+    | PingEdges
+)
 
 LINES: LineCodec[DecodedEdgeFrame, ClientFrame] = LineCodec(DecodedEdgeFrame)  # the client's end of the protocol
 decode, encode = LINES.decode, LINES.encode

@@ -89,6 +89,43 @@ def pipeline(
 
 
 @app.command()
+def kafka(
+    *,
+    subscriptions: Annotated[int, typer.Option(min=1, help="How many.")] = 40_000,
+    width: Annotated[float, typer.Option(help="Width of ranges of 1000; 106 makes about 5 matches.")] = 106.0,
+    events: Annotated[int, typer.Option(min=1, help="How many.")] = 600_000,
+    peer_seconds: Annotated[float, typer.Option(min=0.0, help="How long each peer runs.")] = 5.0,
+    stream_seconds: Annotated[float, typer.Option(min=0.0, help="How long to stream; 0: not at all.")] = 15.0,
+    stream_rate: Annotated[int, typer.Option(min=1, help="Events per second of the stream.")] = 20_000,
+    broker: Annotated[
+        str | None, typer.Option(help="host:port of a broker to use; it gets new topics.", show_default="starts one")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+) -> None:
+    """Measure the pipeline from and to Kafka, beside the same job written by hand, checked against brute force.
+
+    Example: `fieldfare bench kafka --events 200000`
+    """
+    from fieldfare.bench.kafka import run as bench
+
+    options = bench.KafkaBenchOptions(
+        subscriptions=subscriptions,
+        width=width,
+        events=events,
+        peer_seconds=peer_seconds,
+        stream_seconds=stream_seconds,
+        stream_rate=stream_rate,
+        broker=broker,
+    )
+    with Console(stderr=True).status("Measuring") as status:
+        result = bench.run(options, status.update)
+    if as_json:
+        typer.echo(bench.to_json(result))
+    else:
+        print_table(bench.render(result))
+
+
+@app.command()
 def broker(
     *,
     scenario: Annotated[
@@ -130,6 +167,68 @@ def broker(
 
 
 @app.command()
+def overlay(
+    *,
+    scenario: Annotated[
+        list[str] | None, typer.Option(help="Which scenario; may be repeated.", show_default="all")
+    ] = None,
+    system: Annotated[list[str] | None, typer.Option(help="Which system; may be repeated.", show_default="all")] = None,
+    edges: Annotated[
+        list[int] | None, typer.Option(help="How many edges; may be repeated.", show_default="from 1 to 8")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="How long to measure each system, at saturation and at a rate.")] = 2.0,
+    subscriber_processes: Annotated[int, typer.Option(min=1, help="Processes that hold the subscribers.")] = 1,
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: show that it works, measure nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+) -> None:
+    """Measure the overlay beside NATS leaf nodes and Zenoh routers on loopback, two hops, every delivery counted.
+
+    Scenarios: selective, few, single, everything. Systems: fieldfare, fieldfare-durable, nats, zenoh.
+
+    Example: `fieldfare bench overlay --scenario selective --edges 2 --edges 8`
+    """
+    from fieldfare.bench.overlay import scenarios as bench
+
+    options = bench.OverlayBenchOptions(
+        scenarios=tuple(scenario or bench.SCENARIOS),
+        systems=tuple(system or bench.SYSTEMS),
+        edge_counts=tuple(edges or ()),
+        seconds=seconds,
+        subscriber_processes=subscriber_processes,
+        is_quick=quick,
+    )
+    with Console(stderr=True).status("Measuring") as status:
+        results = bench.run(options, status.update)
+    if as_json:
+        typer.echo(bench.to_json(results))
+    else:
+        print_table(bench.render(results))
+
+
+@app.command()
+def acknowledging(
+    *,
+    edges: Annotated[
+        list[int] | None, typer.Option(help="How many edges; may be repeated.", show_default="1, 2, 4 and 8")
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=2, help="Subscriptions of each kind.")] = 200,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+) -> None:
+    """Measure how long a subscription takes to be acknowledged by an edge among others. No peer confirms as much.
+
+    Example: `fieldfare bench acknowledging --edges 2 --edges 8`
+    """
+    from fieldfare.bench.overlay import acknowledging as bench
+
+    with Console(stderr=True).status("Measuring") as status:
+        results = bench.run(edges or bench.EDGE_COUNTS, repeats, status.update)
+    if as_json:
+        typer.echo(bench.to_json(results))
+    else:
+        print_table(bench.render(results))
+
+
+@app.command()
 def simulation(
     *,
     repeats: Annotated[int, typer.Option(min=1, help="How often to measure; the median counts.")] = 3,
@@ -144,6 +243,68 @@ def simulation(
 
     with Console(stderr=True).status("Measuring") as status:
         results = bench.run(bench.SimulationOptions(repeats, quick), status.update)
+    if as_json:
+        typer.echo(bench.to_json(results))
+    else:
+        print_table(bench.render(results))
+
+
+@app.command()
+def pastry(
+    *,
+    nodes: Annotated[int, typer.Option(min=20, help="Of the ring.")] = 5_000,
+    lookups: Annotated[int, typer.Option(min=1, help="Messages to random keys.")] = 10_000,
+    join: Annotated[bool, typer.Option("--join", help="Let all nodes join, in place of right tables.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+) -> None:
+    """Measure a ring of peers in the simulator: hops, CPU, memory, and how fast the crash of a fifth is healed.
+
+    Example: `fieldfare bench pastry --nodes 1000 --join`
+    """
+    from fieldfare.bench import pastry as bench
+
+    with Console(stderr=True).status("Measuring") as status:
+        result = bench.run(bench.PastryBenchOptions(nodes, lookups, join), status.update)
+    if as_json:
+        typer.echo(bench.to_json([result]))
+    else:
+        print_table(bench.render([result]))
+
+
+@app.command()
+def covering(
+    *,
+    workload: Annotated[
+        list[str] | None, typer.Option(help="Which workload; may be repeated.", show_default="all")
+    ] = None,
+    subscriptions: Annotated[
+        list[int] | None, typer.Option(help="Of the other edge; may be repeated.", show_default="1000 and 100000")
+    ] = None,
+    boxes: Annotated[
+        list[int] | None, typer.Option(help="At most in a covering; may be repeated.", show_default="16 to 1024")
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="How often to measure times; the median counts.")] = 3,
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: show that it works, measure nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+) -> None:
+    """Measure what an edge tells others of its subscriptions: a covering of few boxes, beside the full index.
+
+    Workloads: bluedove, large, sparse, quotes, feeds, geo, region, selective, edge.
+
+    Example: `fieldfare bench covering --workload geo --subscriptions 10000 --boxes 1024`
+    """
+    from fieldfare.bench import covering as bench
+
+    usual = bench.CoveringOptions()
+    options = bench.CoveringOptions(
+        workloads=tuple(workload or usual.workloads),
+        subscriptions=tuple(subscriptions or usual.subscriptions),
+        boxes_max=tuple(boxes or usual.boxes_max),
+        repeats=repeats,
+        is_quick=quick,
+    )
+    with Console(stderr=True).status("Measuring") as status:
+        results = bench.run(options, status.update)
     if as_json:
         typer.echo(bench.to_json(results))
     else:

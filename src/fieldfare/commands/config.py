@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 if TYPE_CHECKING:
+    from fieldfare.errors import ConfigError
     from fieldfare.runtime.config import Settings
 
 _password = re.compile(r"://[^/@\s]*@")  # in the address of a database
@@ -46,12 +47,36 @@ def check(
         settings = load(file, os.environ)
         check_startup(settings)
     except ConfigError as error:
-        console = Console(stderr=True, soft_wrap=True)
-        for problem in error.problems:
-            console.print(f"Error: {problem}", style="red", markup=False, highlight=False)
-        raise typer.Exit(1) from None
+        raise _shown(error) from None
     for line in _lines(settings):
         typer.echo(line)
+
+
+@app.command()
+def topology(file: Annotated[Path, typer.Argument(help="The file.")]) -> None:
+    """Show the brokers of a tree and their neighbours; or what is wrong with the file, and exit code 1.
+
+    Example: `fieldfare config topology tree.toml`
+    """
+    from fieldfare.errors import ConfigError
+    from fieldfare.routing.tree.topology_file import read_topology
+
+    try:
+        found = read_topology(file)
+    except ConfigError as error:
+        raise _shown(error) from None
+    for name, broker in sorted(found.brokers.items()):
+        bridged = f", bridged over after {found.bridge_after_seconds:g} s" if broker.may_be_bridged else ""
+        neighbours = ", ".join(found.linked_with(name)) or "nobody"
+        typer.echo(f"{name} at {broker.address}: linked with {neighbours}{bridged}")
+
+
+def _shown(error: ConfigError) -> typer.Exit:
+    """Print everything that is wrong."""
+    console = Console(stderr=True, soft_wrap=True)
+    for problem in error.problems:
+        console.print(f"Error: {problem}", style="red", markup=False, highlight=False)
+    return typer.Exit(1)
 
 
 def _lines(settings: Settings) -> Iterator[str]:

@@ -19,6 +19,7 @@ from fieldfare.errors import InputError, NotConnectedError
 
 if TYPE_CHECKING:
     from fieldfare.client.aio import Client
+    from fieldfare.client.transport import Transport
 
 DEFAULT_URL = "http://127.0.0.1:7380"
 Url = Annotated[str, typer.Option(envvar="FIELDFARE_URL", help="Where the service is.")]
@@ -47,6 +48,15 @@ class Service(NamedTuple):
         """Do something as a client."""
         return asyncio.run(self._run(work))
 
+    def transport(self) -> Transport:
+        """How to reach it, for who is more than a client."""
+        import ssl
+
+        from fieldfare.client.websocket import WebSocketTransport
+
+        tls = None if self.ca_file is None else ssl.create_default_context(cafile=self.ca_file)
+        return WebSocketTransport(self.url, self.token(), tls)
+
     async def _run(self, work: Callable[[Client], Awaitable[T]]) -> T:
         from fieldfare.client.aio import connect
         from fieldfare.client.options import ClientOptions
@@ -55,13 +65,14 @@ class Service(NamedTuple):
         async with AsyncExitStack() as stack:
             try:
                 client = await stack.enter_async_context(
-                    connect(self.url, token=self._token(), ca_file=self.ca_file, options=options)
+                    connect(self.url, token=self.token(), ca_file=self.ca_file, options=options)
                 )
             except NotConnectedError as error:
                 raise NotConnectedError(f"{error}\nIs it running? `fieldfare serve` starts it.") from error
             return await work(client)
 
-    def _token(self) -> str | None:
+    def token(self) -> str | None:
+        """Who asks, if that is said."""
         if self.token_file is None:
             return os.environ.get("FIELDFARE_TOKEN") or None
         try:

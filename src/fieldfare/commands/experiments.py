@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from fieldfare.commands.tables import print_table
 
+if TYPE_CHECKING:
+    from fieldfare.experiments.results import Figure
+
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
-
-@app.callback()
-def _experiments() -> None:
-    pass  # makes `bluedove` a subcommand, even while it is the only one
+FigureNames = Annotated[list[str] | None, typer.Option(help="Which figure; may be repeated.", show_default="all")]
+PlotFolder = Annotated[Path | None, typer.Option(help="A folder for PNG files (needs the extra `plots`).")]
+IsQuick = Annotated[bool, typer.Option("--quick", help="Small sizes: seconds, and numbers that mean little.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
 
 
 @app.command()
 def bluedove(
     *,
-    figure: Annotated[list[str] | None, typer.Option(help="Which figure; may be repeated.", show_default="all")] = None,
-    plot: Annotated[Path | None, typer.Option(help="A folder for PNG files (needs the extra `plots`).")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small sizes: seconds, and numbers that mean little.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")] = False,
+    figure: FigureNames = None,
+    plot: PlotFolder = None,
+    quick: IsQuick = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run BlueDove's evaluation again: what the paper reports, and what we measure, side by side.
 
@@ -33,15 +37,114 @@ def bluedove(
     Example: `fieldfare experiments bluedove --figure 6a --plot plots`
     """
     from fieldfare.experiments import bluedove as experiment
-    from fieldfare.experiments import plots, results
     from fieldfare.experiments.laboratory import QUICK, Scale
 
     console = Console(stderr=True)
     with console.status("Measuring") as status:
         names = tuple(figure or experiment.FIGURES)
         figures = experiment.run(names, QUICK if quick else Scale(), status.update)
-    for file in plots.plot(figures, plot) if plot is not None else ():
-        console.print(f"Wrote {file}", highlight=False, soft_wrap=True)
+    _show(figures, plot, console, as_json=as_json)
+
+
+@app.command()
+def gossip(
+    *,
+    figure: FigureNames = None,
+    nodes: Annotated[
+        list[int] | None, typer.Option(help="How many members; may be repeated.", show_default="10 to 1,000")
+    ] = None,
+    plot: PlotFolder = None,
+    quick: IsQuick = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure gossip in the simulator: how soon all know of a change or a crash, what it costs, what loss does to it.
+
+    Figures: rounds, detection, traffic, loss.
+
+    Example: `fieldfare experiments gossip --figure rounds --nodes 100 --nodes 1000`
+    """
+    from dataclasses import replace
+
+    from fieldfare.experiments import gossip as experiment
+
+    console = Console(stderr=True)
+    scale = experiment.QUICK if quick else experiment.GossipScale()
+    with console.status("Measuring") as status:
+        names = tuple(figure or experiment.FIGURES)
+        figures = experiment.run(names, replace(scale, nodes=tuple(nodes)) if nodes else scale, status.update)
+    _show(figures, plot, console, as_json=as_json)
+
+
+@app.command()
+def pubsubcoord(
+    *,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(help="5, 6, 7, a part such as 6c, content or live; may be repeated.", show_default="all"),
+    ] = None,
+    plot: PlotFolder = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small sizes: a minute, and numbers that mean little.")
+    ] = False,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Measure again what a broker's process costs (needs root).")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run PubSubCoord's evaluation again: locality (5), scale (6) and second paths (7).
+
+    Most of it is simulated with service times measured on this machine; 6c starts a real ZooKeeper, and `live` compares
+    the simulator with real processes in network namespaces, which needs root. All of it takes an hour or more.
+
+    Example: `fieldfare experiments pubsubcoord --figure 7 --plot plots`
+    """
+    from fieldfare.experiments.pubsubcoord import figures as experiment
+    from fieldfare.experiments.pubsubcoord.settings import QUICK, Scale
+
+    console = Console(stderr=True)
+    with console.status("Measuring") as status:
+        figures = experiment.run(figure or (), QUICK if quick else Scale(), status.update, calibrates=calibrate)
+    _show(figures, plot, console, as_json=as_json)
+
+
+@app.command()
+def placement(
+    *,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(help="5, 6, 7, a part such as 6cd, or another name; may be repeated.", show_default="all"),
+    ] = None,
+    plot: PlotFolder = None,
+    quick: IsQuick = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run the evaluation of POP and GRAPE again: publishers that move to where their subscribers are.
+
+    Most of it is on a model of a tree: how publications are traced and brokers chosen is the real code, but queues,
+    links and service times are modelled. `brokers` and `moving` run real brokers in the simulator, `live` starts them
+    as processes. The stock quotes are generated. All of it takes ten minutes or more.
+
+    Figures: 5abc, 5def, 6cd, 6efg, 6h, 6i, 7a, 7bi, and ours, ours-random, damping, selection, brokers, moving and
+    live, which the paper does not have.
+
+    Example: `fieldfare experiments placement --figure 5 --plot plots`
+    """
+    from fieldfare.experiments.placement import figures as experiment
+    from fieldfare.experiments.placement.settings import QUICK, Scale
+
+    console = Console(stderr=True)
+    with console.status("Measuring") as status:
+        figures = experiment.run(figure or (), QUICK if quick else Scale(), status.update)
+    _show(figures, plot, console, as_json=as_json)
+
+
+def _show(figures: Sequence[Figure], folder: Path | None, console: Console, *, as_json: bool) -> None:
+    """Print figures, and draw those that have something to draw."""
+    from fieldfare.experiments import plots, results
+
+    if folder is not None:
+        for file in plots.plot([figure for figure in figures if figure.panels], folder):
+            console.print(f"Wrote {file}", highlight=False, soft_wrap=True)
     if as_json:
         typer.echo(results.to_json(figures))
     else:

@@ -6,7 +6,7 @@ import json
 import signal
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich.console import Console
@@ -14,7 +14,9 @@ from rich.console import Console
 if TYPE_CHECKING:
     from types import FrameType
 
+    from fieldfare.pipeline.kafka.address import KafkaSink
     from fieldfare.pipeline.run import Pipeline
+    from fieldfare.pipeline.sources import EventSource
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
@@ -27,8 +29,13 @@ def _pipeline() -> None:
 @app.command()
 def run(
     *,
-    events: Annotated[Path, typer.Option(help="Folder of Parquet, JSON lines or CSV files, which may grow.")],
-    output: Annotated[Path, typer.Option(help="Folder of the matches: a Parquet table, committed batch by batch.")],
+    events: Annotated[
+        str,
+        typer.Option(help="Folder of Parquet, JSON lines or CSV files, which may grow; or kafka://host:9092/topic."),
+    ],
+    output: Annotated[
+        str, typer.Option(help="Folder of the matches, a Parquet table that grows; or kafka://host:9092/topic.")
+    ],
     checkpoint: Annotated[Path, typer.Option(help="Folder where the pipeline remembers what it has done.")],
     store: Annotated[str, typer.Option(envvar="FIELDFARE_STORE", help="The subscriptions.")] = "fieldfare.db",
     layout: Annotated[str, typer.Option(help="auto, replicated, multi, single or clusters.")] = "auto",
@@ -47,6 +54,16 @@ def run(
     ] = None,
     schema: Annotated[
         str | None, typer.Option(help="Columns of the events, as in SQL: 'a INT, b STRING'.", show_default="from files")
+    ] = None,
+    starting: Annotated[
+        str, typer.Option(help="From Kafka: earliest, latest, a time, or offsets as 0:120,1:44; of a new checkpoint.")
+    ] = "earliest",
+    events_config: Annotated[
+        Path | None, typer.Option(help="Kafka's settings for the events, name = value lines: TLS, SASL.")
+    ] = None,
+    output_config: Annotated[Path | None, typer.Option(help="The same for the output.")] = None,
+    output_key: Annotated[
+        str | None, typer.Option(help="To Kafka: the column whose value keys an event's message.", show_default="none")
     ] = None,
     events_per_batch: Annotated[int, typer.Option(min=1, help="At most so many events in a batch.")] = 500_000,
     interval: Annotated[float, typer.Option(min=0.0, help="Seconds from one batch to the next.")] = 0.5,
@@ -72,14 +89,13 @@ def run(
     from fieldfare.pipeline.output import WriteOptions
     from fieldfare.pipeline.progress import ProgressLine
     from fieldfare.pipeline.run import Pipeline, PipelineOptions
-    from fieldfare.pipeline.source import FolderSource
     from fieldfare.pipeline.spark_session import spark_session
     from fieldfare.pipeline.watching import Watcher, Watchers
     from fieldfare.store.base import Scope
 
     options = PipelineOptions(
         store=store,
-        output=output,
+        output=_output(output, output_config, output_key),
         checkpoint=checkpoint,
         scope=Scope(tenant, topic),
         layout=layout,
@@ -92,9 +108,7 @@ def run(
         write=WriteOptions(explode=explode, only_matched=only_matched),
         until_idle=until_idle,
     )
-    source = FolderSource(
-        events, checkpoint / "fieldfare" / "ledger", file_format, schema, events_per_batch_max=events_per_batch
-    )
+    source = _source(events, checkpoint, schema, events_per_batch, _Reading(file_format, starting, events_config))
     console = Console(stderr=True)
     checkpoint.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -112,6 +126,38 @@ def run(
         typer.echo(json.dumps(summary.as_dict()))
     else:
         console.print(summary.sentence(), highlight=False, soft_wrap=True)
+
+
+class _Reading(NamedTuple):
+    """How events are read."""
+
+    format: str | None
+    starting: str
+    config: Path | None
+
+
+def _source(place: str, checkpoint: Path, schema: str | None, events_max: int, reading: _Reading) -> EventSource:
+    """Where events come from: a folder, or a Kafka topic."""
+    from fieldfare.pipeline.kafka.address import KafkaTopic, is_kafka, read_settings
+    from fieldfare.pipeline.source import FolderSource
+
+    state = checkpoint / "fieldfare" / "ledger"
+    if not is_kafka(place):
+        return FolderSource(Path(place), state, reading.format, schema, events_per_batch_max=events_max)
+    from fieldfare.pipeline.kafka.source import KafkaSource
+
+    topic = KafkaTopic.parse(place, read_settings(reading.config) if reading.config else {})
+    return KafkaSource(
+        topic, state, schema, reading.starting, reading.format or "json", events_per_batch_max=events_max
+    )
+
+
+def _output(place: str, config: Path | None, key: str | None) -> Path | KafkaSink:
+    from fieldfare.pipeline.kafka.address import KafkaSink, KafkaTopic, is_kafka, read_settings
+
+    if not is_kafka(place):
+        return Path(place)
+    return KafkaSink(KafkaTopic.parse(place, read_settings(config) if config else {}), key)
 
 
 def _count(text: str) -> int:

@@ -11,14 +11,20 @@ from rich.console import Console
 
 from fieldfare.commands.bad_rows import exit_if_any
 from fieldfare.commands.connecting import DEFAULT_URL, CaFile, Service, TokenPath, Url, converted
+from fieldfare.commands.extras import needs_service
 from fieldfare.commands.tokens import Config, Data
-from fieldfare.errors import InputError, MissingDependencyError
+from fieldfare.errors import InputError
 
 if TYPE_CHECKING:
     from fieldfare.client.aio import Client
     from fieldfare.client.events import Event
     from fieldfare.client.subscription import SubscriptionOptions
     from fieldfare.messages import Notice
+
+DdsDomain = Annotated[
+    int | None,
+    typer.Option(min=0, max=230, help="Bridge this DDS domain (needs the extra `dds`).", show_default="none"),
+]
 
 
 def serve(
@@ -28,6 +34,7 @@ def serve(
     port: Annotated[int | None, typer.Option(help="The port; 0 takes a free one.", show_default="7380")] = None,
     data: Data = None,
     spark: Annotated[bool, typer.Option("--spark", help="Run the Spark pipeline for topics that it matches.")] = False,
+    dds_domain: DdsDomain = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="No TLS here: only a proxy that has it can reach this port.")
     ] = False,
@@ -55,16 +62,12 @@ def serve(
                 "log_format": "json" if json_logs else None,
             },
             "spark": {"enabled": spark or None},
+            "dds": {"domain": dds_domain},
         },
     )
     logs.set_up(settings.server.log_format)
-    try:
+    with needs_service():
         from fieldfare.runtime import service  # after the logs are set up: it brings libraries that look at them
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package == "fieldfare":
-            raise
-        raise MissingDependencyError(f"the service needs {package}: pip install 'fieldfare[service]'") from error
     service.serve(settings, lambda address: typer.echo(f"Fieldfare is ready at {address}"))
 
 

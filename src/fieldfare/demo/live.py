@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -18,6 +16,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from fieldfare.client.aio import Client, connect
+from fieldfare.demo.programs import Program
 from fieldfare.errors import FieldfareError
 from fieldfare.matching.index import Index
 
@@ -61,7 +60,7 @@ def _wanted(drivers: pa.Table, reports: pa.Table) -> set[tuple[str, int]]:
 async def _serve_through_a_crash(
     drivers: pa.Table, reports: pa.Table, folder: Path, console: Console, heard: _Heard
 ) -> _Heard:
-    service = await _Service.start(folder, 0)
+    service = await _serve(folder, 0)
     try:
         console.print(
             f"[bold]fieldfare serve[/] is ready at {service.url} after {service.seconds:.1f} s.", highlight=False
@@ -74,7 +73,7 @@ async def _serve_through_a_crash(
             crash = asyncio.create_task(_report(sensors, rows[half:]))
             service.kill()
             console.print("Now the service is killed (SIGKILL) while they report, and started again on its data.")
-            service = await _Service.start(folder, service.port)
+            service = await _serve(folder, int(service.url.rpartition(":")[2]))
             await crash
             with suppress(TimeoutError):  # then the check says what is missing
                 await asyncio.wait_for(heard.is_complete.wait(), _WAIT_SECONDS)
@@ -128,32 +127,5 @@ def _tell(wanted: set[tuple[str, int]], heard: _Heard, console: Console) -> None
     )
 
 
-@dataclass(slots=True)
-class _Service:
-    """The service in a process of its own."""
-
-    process: subprocess.Popen[str]
-    url: str
-    seconds: float
-
-    @property
-    def port(self) -> int:
-        return int(self.url.rpartition(":")[2])
-
-    @classmethod
-    async def start(cls, folder: Path, port: int) -> _Service:
-        began = time.monotonic()
-        command = [sys.executable, "-m", "fieldfare", "serve", "--port", str(port), "--data", str(folder / "service")]
-        with (folder / "service.log").open("a") as log:
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)  # noqa: ASYNC220, S603
-        assert process.stdout is not None  # noqa: S101 - it is a pipe
-        line = await asyncio.to_thread(process.stdout.readline)
-        if "http" not in line:
-            raise FieldfareError(f"the service did not start; see {folder / 'service.log'}")
-        return cls(process, line.split()[-1].rstrip("."), time.monotonic() - began)
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+async def _serve(folder: Path, port: int) -> Program:
+    return await Program.start(["serve", "--port", str(port), "--data", "service"], folder / "service.log")

@@ -265,5 +265,6 @@ def _show_the_way(options: DemoOptions, console: Console) -> None:
         f"match {options.subscriptions_file} {options.events_folder} -o matches.jsonl",
         "explain \"latitude BETWEEN 52.4 AND 52.5 AND NOT kind IN ('flow', 'roadworks')\"",
         "bench pipeline",
+        "demo networks",
     ):
         console.print(f"  {command} {arguments}", style="cyan", highlight=False, soft_wrap=True)

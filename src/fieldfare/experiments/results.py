@@ -47,10 +47,13 @@ class Figure:
     rows: Mapping[str, Sequence[Cell]]
     conclusion: str
     panels: Sequence[Panel] = ()
+    place: str = ""  # where the paper says something about it, if it has no figure of it
 
     @property
     def heading(self) -> str:
-        """The title, with the number that the paper gives the figure, if it has it."""
+        """The title, with the number that the paper gives the figure, or the place where it speaks of it."""
+        if self.place:
+            return f"{self.place}: {self.title}"
         return f"Figure {self.name}: {self.title}" if self.name[0].isdigit() else f"Not in the paper: {self.title}"
 
 

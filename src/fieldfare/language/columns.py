@@ -20,11 +20,24 @@ import numpy.typing as npt
 from fieldfare.boxes import AxisColumn, BoxTable, Cuts
 from fieldfare.errors import ConditionError
 from fieldfare.language import tree
+from fieldfare.language.expressions import Expressions, axis_of
+from fieldfare.language.kinds import Kind
 from fieldfare.language.leaves import Leaves
-from fieldfare.language.literals import MalformedLiteralError, read_string
+from fieldfare.language.literals import MalformedLiteralError, read_literal, read_string
 from fieldfare.language.patterns import prefix_end
 from fieldfare.language.times import parse_date, parse_timestamp
-from fieldfare.model import EXACT_INTEGER_MAX, Cut, Interval, Section, section_end, section_start
+from fieldfare.language.tree import Side
+from fieldfare.model import (
+    EXACT_INTEGER_MAX,
+    AxisKey,
+    Cut,
+    Derived,
+    Interval,
+    Literal,
+    Section,
+    section_end,
+    section_start,
+)
 
 _COMBINATIONS_MAX = 64
 _UNION_PIECES_MAX = 16
@@ -81,7 +94,7 @@ class Piece:
         return self.low.is_below(self.high)
 
 
-Sets = dict[str, list[Piece]]
+Sets = dict[AxisKey, list[Piece]]
 
 
 def fill(
@@ -97,11 +110,15 @@ def fill(
     for choice in itertools.product(*held):
         rows = np.flatnonzero(np.logical_and.reduce([~columns.aside, *(mask for _, mask in choice)]))
         boxes = np.arange(len(rows), dtype=np.int32)
-        axes = {
-            name: AxisColumn(boxes, _cuts(piece.low, rows), _cuts(piece.high, rows))
-            for name, (piece, _) in zip(sets, choice, strict=True)
-        }
-        tables.append(BoxTable(owners[rows], axes, np.zeros(len(rows), np.bool_)))
+        axes: dict[str, AxisColumn] = {}
+        derived: dict[Derived, AxisColumn] = {}
+        for axis, (piece, _) in zip(sets, choice, strict=True):
+            column = AxisColumn(boxes, _cuts(piece.low, rows), _cuts(piece.high, rows))
+            if isinstance(axis, str):
+                axes[axis] = column
+            else:
+                derived[axis] = column
+        tables.append(BoxTable(owners[rows], axes, np.zeros(len(rows), np.bool_), {}, derived))
     return BoxTable.concatenated(tables), columns.aside
 
 
@@ -134,17 +151,26 @@ class _Columns:
                 return _all(alternatives) if isinstance(node, tree.And) is truth else self._any(alternatives)
             case tree.Compare():
                 return self._compare(node, truth=truth)
-            case tree.Match(attribute, tree.Slot(number), None):
-                return {attribute.name: self._like(number, truth=truth)}
+            case tree.Match(tree.Name(name), tree.Slot(number), None, False):
+                return {name: self._like(number, truth=truth)}
+            case tree.Match(tree.Call() as call, tree.Slot(number), None, False):
+                axis, kind = self._expression(call)
+                if kind is not Kind.TEXT:
+                    raise UnfitShapeError
+                return {axis: self._like(number, truth=truth)}
             case tree.Missing() | tree.Truth():
                 return self._same(node, truth=truth)
         raise UnfitShapeError
 
     def _compare(self, node: tree.Compare, *, truth: bool) -> Sets:
         left, right, relation = node.left, node.right, node.operator
-        if not isinstance(left, tree.Name):
+        if isinstance(left, tree.Slot | tree.Word | tree.Minus):
             left, right, relation = right, left, tree.MIRRORS[relation]
-        if not isinstance(left, tree.Name) or relation == tree.NULL_SAFE_EQUAL:
+        if relation == tree.NULL_SAFE_EQUAL:
+            raise UnfitShapeError
+        if isinstance(left, tree.Call | tree.Binary):
+            return self._compare_expression(left, right, relation if truth else tree.INVERSES[relation])
+        if not isinstance(left, tree.Name):
             raise UnfitShapeError
         if isinstance(right, tree.Word):
             return self._same(node, truth=truth)
@@ -156,15 +182,53 @@ class _Columns:
                 return {left.name: self._numbers(relation, number, sign=-1.0)}
         raise UnfitShapeError
 
+    def _compare_expression(self, left: tree.Operand, right: tree.Operand, relation: str) -> Sets:
+        """An expression of a known type and a literal of that type."""
+        axis, kind = self._expression(left)
+        is_negative = isinstance(right, tree.Minus)
+        slot = right.operand if isinstance(right, tree.Minus) else right
+        if not isinstance(slot, tree.Slot) or slot.kind:
+            raise UnfitShapeError
+        if self._is_number(slot.number) and kind in {Kind.INTEGER, Kind.NUMBER}:
+            return {axis: self._numbers(relation, slot.number, -1.0 if is_negative else 1.0)}
+        if not self._is_number(slot.number) and kind is Kind.TEXT and not is_negative:
+            is_invertible = isinstance(left, tree.Call) and left.function in {"left", "substring"} and relation == "="
+            if not is_invertible:
+                return {axis: self._plain_texts(relation, self._strings(slot.number))}
+        raise UnfitShapeError
+
+    def _expression(self, operand: tree.Operand) -> tuple[Derived, Kind | None]:
+        """The axis of an expression whose own literals are the same in every row."""
+        literals = [Literal(Section.NULL, 0)] * len(self.literals)
+        for number in tree.slots_in(operand):
+            if len(set(self.literals[number])) > 1:
+                raise UnfitShapeError
+            try:
+                literals[number] = read_literal(self.literals[number][0])
+            except ValueError as error:
+                raise UnfitShapeError from error
+        expressions = Expressions("", literals, {})
+        try:
+            expression = expressions.of(operand)
+        except ConditionError as error:
+            raise UnfitShapeError from error
+        axis = axis_of(expression)
+        if isinstance(axis, str) or isinstance(expression, Literal):
+            raise UnfitShapeError
+        return axis, expressions.kind(expression)
+
     def _same(self, node: tree.Compare | tree.Missing | tree.Truth, *, truth: bool) -> Sets:
         """A leaf without literals: the same intervals in every row."""
         try:
-            products = Leaves("", (), {}).products(node, truth=truth)
+            products = Leaves.of("", (), {}).products(node, Side.TRUE if truth else Side.FALSE)
         except ConditionError as error:
             raise UnfitShapeError from error
         if len(products) != 1:
             raise UnfitShapeError
-        return {name: [self._piece(interval) for interval in intervals] for name, intervals in products[0].sets.items()}
+        sets = products[0].sets
+        if products[0].tests or any(not isinstance(axis, str) for axis in sets):
+            raise UnfitShapeError
+        return {str(axis): [self._piece(interval) for interval in intervals] for axis, intervals in sets.items()}
 
     def _is_number(self, number: int) -> bool:
         return self.literals[number][0][0] not in "'\""
@@ -185,15 +249,17 @@ class _Columns:
     def _texts(self, relation: str, strings: list[str]) -> list[Piece]:
         """Strings, which may be times: the rows that are not like the most are set aside."""
         instants = [parse_timestamp(text) if text and text[0] in _MAYBE_TIME else None for text in strings]
-        encoded = [text.encode() for text in strings]
-        pieces = self._related(
-            relation, Section.STRING, _objects(encoded), _objects([value + b"\x00" for value in encoded])
-        )
+        pieces = self._plain_texts(relation, strings)
         timely = np.fromiter((instant is not None for instant in instants), np.bool_, self.rows)
         if np.count_nonzero(timely) * 2 > self.rows:
             return pieces + self._times(relation, instants)
         self.aside |= timely
         return pieces
+
+    def _plain_texts(self, relation: str, strings: list[str]) -> list[Piece]:
+        encoded = [text.encode() for text in strings]
+        ends = [value + b"\x00" for value in encoded]
+        return self._related(relation, Section.STRING, _objects(encoded), _objects(ends))
 
     def _times(self, relation: str, instants: list[int | None]) -> list[Piece]:
         self.aside |= np.fromiter((instant is None for instant in instants), np.bool_, self.rows)

@@ -16,10 +16,12 @@ from fieldfare.model import (
     Arithmetic,
     Attribute,
     Box,
+    Call,
     CombinedTest,
     Comparison,
     Condition,
     Cut,
+    DerivedWithin,
     Expression,
     Interval,
     Like,
@@ -60,6 +62,9 @@ def explain(condition: Condition) -> str:
 
 def _box_lines(box: Box) -> list[str]:
     lines = [f"{name}: {_interval_text(name, interval)}" for name, interval in box.intervals.items()]
+    for axis, interval in box.derived.items():
+        name = expression_text(axis.expression)
+        lines.append(_shortened(f"derived axis: {_interval_text(name, interval)}"))
     lines += [f"test: {_shortened(_test_text(test))}" for test in box.tests]
     return lines or ["every event"]
 
@@ -143,9 +148,12 @@ def _test_text(test: Test) -> str:
         case Like(attribute, pattern, negated):
             return f"{attribute} {'NOT ' if negated else ''}LIKE {_pattern_text(pattern)}"
         case Comparison(operator, left, right):
-            return f"{_expression_text(left)} {operator} {_expression_text(right)}"
+            return f"{expression_text(left)} {operator} {expression_text(right)}"
         case Within(attribute, intervals):
             return " or ".join(_interval_text(attribute, interval) for interval in intervals)
+        case DerivedWithin(axis, intervals):
+            name = expression_text(axis.expression)
+            return " or ".join(_interval_text(name, interval) for interval in intervals)
         case AllOf(tests):
             return " and ".join(map(_part_text, tests)) or "every event"
         case AnyOf(tests):
@@ -154,7 +162,9 @@ def _test_text(test: Test) -> str:
 
 def _part_text(test: Test) -> str:
     """A test inside another, in parentheses where it has parts itself."""
-    has_parts = isinstance(test, AllOf | AnyOf) or (isinstance(test, Within) and len(test.intervals) > 1)
+    has_parts = isinstance(test, AllOf | AnyOf)
+    if isinstance(test, Within | DerivedWithin):
+        has_parts = len(test.intervals) > 1
     return f"({_test_text(test)})" if has_parts else _test_text(test)
 
 
@@ -167,16 +177,45 @@ def _pattern_text(pattern: Pattern) -> str:
     return "'" + "".join("%" if part is None else special.get(part, part) if part else "_" for part in pattern) + "'"
 
 
-def _expression_text(expression: Expression) -> str:
+def expression_text(expression: Expression) -> str:
+    """An expression in SQL, or nearly: functions that have no name in SQL have one here."""
     if isinstance(expression, Attribute):
         return expression.name
     if isinstance(expression, Literal):
         if isinstance(expression.value, str):
             return _quoted(expression.value)
-        return _value_text((expression.section, expression.value))
-    left, right = (_operand_text(side) for side in (expression.left, expression.right))
-    return f"{left} {expression.operator} {right}"
+        return "NULL" if expression.section is Section.NULL else _value_text((expression.section, expression.value))
+    if isinstance(expression, Arithmetic):
+        left, right = (_operand_text(side) for side in (expression.left, expression.right))
+        return f"{left} {expression.operator} {right}"
+    return _call_text(expression)
+
+
+def _call_text(call: Call) -> str:
+    parts = [_operand_text(part) for part in call.arguments]
+    match call.function:
+        case "and" | "or":
+            return f" {call.function.upper()} ".join(parts)
+        case "not":
+            return f"NOT {parts[0]}"
+        case "isnull":
+            return f"{parts[0]} IS NULL"
+        case "like":
+            return f"{parts[0]} LIKE {parts[1]}"
+        case "cast":
+            return f"cast({expression_text(call.arguments[0])} AS {parts[1].strip(chr(39))})"
+        case "case":
+            whens = " ".join(f"WHEN {when} THEN {then}" for when, then in zip(parts[:-1:2], parts[1::2], strict=True))
+            return f"CASE {whens} ELSE {parts[-1]} END"
+        case name if not name[0].isalpha():
+            return f"{parts[0]} {name} {parts[1]}"
+        case name:
+            return f"{name}({', '.join(map(expression_text, call.arguments))})"
 
 
 def _operand_text(side: Expression) -> str:
-    return f"({_expression_text(side)})" if isinstance(side, Arithmetic) else _expression_text(side)
+    is_phrase = isinstance(side, Call) and (side.function in _PHRASES or not side.function[0].isalpha())
+    return f"({expression_text(side)})" if is_phrase or isinstance(side, Arithmetic) else expression_text(side)
+
+
+_PHRASES = {"and", "or", "not", "isnull", "like"}

@@ -90,6 +90,12 @@ def complement(intervals: Intervals) -> Intervals:
     return (MISSING, *spans(*zip(lows, highs, strict=True)))
 
 
+def outside(intervals: Intervals, section: Section | None) -> Intervals:
+    """NULL, and the values of a section that are not in the intervals, which must not hold NULL; None: of any."""
+    rest = complement(intervals)
+    return rest if section is None else (MISSING, *intersection(rest[1:], (section_interval(section),)))
+
+
 def runs(intervals: Intervals, count: int) -> Intervals:
     """Fewer, wider intervals that together hold all of these: each from the start to the end of a run of them."""
     starts = [len(intervals) * number // count for number in range(count + 1)]

@@ -1,27 +1,31 @@
-"""Leaves of a condition -> products: where one comparison, LIKE or IS NULL is true, or where it is false.
+"""Leaves of a condition -> products: where one comparison, LIKE or IS NULL is true, false, not true or not false.
 
-SQL's logic has three values, but only TRUE counts in the end. With every NOT pushed down to the leaves, a leaf only has
-to say where it is true, and where it is false; what lies in neither, the NULLs, needs no set.
+A leaf is a set of intervals on an axis, an attribute's or that of an expression, which is computed for each event. What
+compares two attributes, and patterns with % inside, are residual tests; their truth is an axis too, where it is asked
+where they are not true.
 """
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fieldfare.errors import ConditionError, ConditionSyntaxError, ConditionTypeError, UnsupportedConditionError
+from fieldfare.errors import ConditionTypeError
 from fieldfare.language import tree
-from fieldfare.language.intervals import Intervals, compared, complement, section_interval, spans
-from fieldfare.language.literals import settled
-from fieldfare.language.patterns import MalformedPatternError, parse_pattern, prefix_end, split_prefix
-from fieldfare.language.times import parse_date, parse_timestamp
+from fieldfare.language.expressions import NULL_LITERAL, Expressions, axis_of, folded, has_call, names_in
+from fieldfare.language.intervals import Intervals, compared, complement, outside, section_interval, spans
+from fieldfare.language.inverses import inverted
+from fieldfare.language.kinds import Kind
+from fieldfare.language.patterns import Pattern, prefix_end, split_prefix
+from fieldfare.language.times import parse_timestamp
+from fieldfare.language.tree import Side
 from fieldfare.model import (
     MISSING,
     PRESENT,
     Arithmetic,
     Attribute,
+    AxisKey,
+    Call,
     Comparison,
     Expression,
     Like,
@@ -30,29 +34,14 @@ from fieldfare.model import (
     Test,
 )
 
-_OPERATORS: dict[str, Callable[..., bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-_NULL = Literal(Section.NULL, 0)
-_ZERO = Literal(Section.NUMBER, 0)
-_NOUNS = {
-    Section.BOOLEAN: "a boolean",
-    Section.NUMBER: "a number",
-    Section.STRING: "a string",
-    Section.TIME: "a date or timestamp",
-}
+_BOOLEANS = (Literal(Section.BOOLEAN, 0), Literal(Section.BOOLEAN, 1))
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A conjunction before it is multiplied out: for each attribute the set it must be in, and the residual tests."""
+    """A conjunction before it is multiplied out: for each axis the set it must be in, and the residual tests."""
 
-    sets: Mapping[str, Intervals]
+    sets: Mapping[AxisKey, Intervals]
     tests: tuple[Test, ...] = ()
 
 
@@ -66,49 +55,114 @@ class Leaves:
     text: str
     literals: Sequence[Literal]
     types: Mapping[str, Section]
+    expressions: Expressions
 
-    def products(self, node: tree.Compare | tree.Match | tree.Missing | tree.Truth, *, truth: bool) -> list[Product]:
+    @staticmethod
+    def of(text: str, literals: Sequence[Literal], types: Mapping[str, Section]) -> Leaves:
+        """The leaves of a condition."""
+        return Leaves(text, literals, types, Expressions(text, literals, types))
+
+    def products(self, leaf: tree.Leaf, side: Side) -> list[Product]:
+        """Where a leaf is on a side."""
+        if side is Side.TRUE or side is Side.FALSE:
+            return self._decided(leaf, truth=side is Side.TRUE)
+        if isinstance(leaf, tree.Missing) or (isinstance(leaf, tree.Compare) and leaf.operator == tree.NULL_SAFE_EQUAL):
+            return self._decided(leaf, truth=side is Side.NOT_FALSE)  # these are never unknown
+        products = self._decided(leaf, truth=side is Side.NOT_TRUE)
+        if not products:
+            return [EVERYTHING]
+        if len(products) == 1 and not products[0].tests and len(products[0].sets) <= 1:
+            return [Product({axis: outside(sets, self._section(axis))}) for axis, sets in products[0].sets.items()]
+        truth = self.expressions.of(tree.operand_of(leaf))
+        inside = compared("=", Section.BOOLEAN, int(side is Side.NOT_TRUE))
+        return [Product({axis_of(truth): outside(inside, Section.BOOLEAN)})]
+
+    def _section(self, axis: AxisKey) -> Section | None:
+        """The one section that an expression's values are in; None of an attribute, which may be anything."""
+        kind = None if isinstance(axis, str) else self.expressions.kind(axis.expression)
+        return None if kind is None else kind.section
+
+    def _decided(self, leaf: tree.Leaf, *, truth: bool) -> list[Product]:
         """Where a leaf is true; or, if `truth` is not, where it is false."""
-        match node:
+        match leaf:
             case tree.Compare():
-                return self._compare(node, truth=truth)
+                return self._compare(leaf, truth=truth)
             case tree.Match():
-                return self._like(node, truth=truth)
-            case tree.Missing(attribute):
-                return _product(attribute.name, (MISSING if truth else PRESENT,))
-            case tree.Truth(attribute):
-                self._expect(attribute.name, (Section.BOOLEAN,), attribute.position)
-                return _product(attribute.name, compared("=", Section.BOOLEAN, int(truth)))
+                return self._like(leaf, truth=truth)
+            case tree.Missing(operand):
+                expression = self.expressions.of(operand)
+                if isinstance(expression, Literal):
+                    return [EVERYTHING] if (expression == NULL_LITERAL) is truth else []
+                return _product(axis_of(expression), (MISSING if truth else PRESENT,))
+            case tree.Truth(operand):
+                return self._truth(operand, truth=truth)
+
+    def _truth(self, operand: tree.Operand, *, truth: bool) -> list[Product]:
+        """Where an operand that is a condition itself is true, or false."""
+        expression = self.expressions.of(operand)
+        if isinstance(expression, Attribute):
+            self.expressions.expect(expression.name, (Section.BOOLEAN,), operand.position)
+        elif self.expressions.kind(expression) not in (None, Kind.BOOLEAN):
+            reason = "a value stands where a condition is needed: compare it with something"
+            raise ConditionTypeError(reason, self.text, operand.position)
+        if isinstance(expression, Literal):
+            return [EVERYTHING] if expression == _BOOLEANS[truth] else []
+        found = inverted(expression, truth=truth)
+        if found is not None:
+            return _product(*found)
+        return _product(axis_of(expression), compared("=", Section.BOOLEAN, int(truth)))
 
     def _compare(self, node: tree.Compare, *, truth: bool) -> list[Product]:
-        left, right, relation = self._resolved(node.left), self._resolved(node.right), node.operator
+        left, right, relation = self.expressions.of(node.left), self.expressions.of(node.right), node.operator
         if isinstance(left, Literal) and not isinstance(right, Literal):
             left, right, relation = right, left, tree.MIRRORS[relation]
         position = node.right.position if node.right.position is not None else node.left.position
         null_safe = relation == tree.NULL_SAFE_EQUAL
-        if isinstance(left, Literal) and isinstance(right, Literal):
-            value = self._constant(relation, left, right, position)
-            return [EVERYTHING] if value is truth else []
-        if right == _NULL:
-            if not null_safe:
+        if isinstance(left, Attribute) and isinstance(right, Literal) and not null_safe:
+            if right.section is Section.NULL:
                 return []
-            if isinstance(left, Attribute):
-                return _product(left.name, (MISSING if truth else PRESENT,))
-        if isinstance(left, Attribute) and isinstance(right, Literal):
-            if null_safe:
-                equal = self.literal_intervals("=", left.name, right, position)
-                return _product(left.name, equal if truth else complement(equal))
             relation = relation if truth else tree.INVERSES[relation]
-            return _product(left.name, self.literal_intervals(relation, left.name, right, position))
-        self._expect_comparable(left, right, position)
-        if not null_safe:
-            return [_residual(relation if truth else tree.INVERSES[relation], left, right)]
-        if isinstance(left, Attribute) and isinstance(right, Attribute):
-            return _null_safe_equal(left, right) if truth else _null_safe_unequal(left, right)
-        reason = "<=> is for attributes and literals, not for arithmetic: use ="
-        raise UnsupportedConditionError(reason, self.text, position)
+            return _product(left.name, self._literal_intervals(relation, left, right, position))
+        if NULL_LITERAL in (left, right):
+            return self._compare_null(left, right, null_safe=null_safe, truth=truth)
+        if not isinstance(left, Attribute) or not isinstance(right, Literal):
+            left, right = self.expressions.coerced(left, right, position)
+        if isinstance(left, Literal) and isinstance(right, Literal):
+            value = folded(Call("=" if null_safe else relation, (left, right)))
+            return [EVERYTHING] if value == _BOOLEANS[truth] else []
+        if isinstance(right, Literal):
+            if null_safe:
+                equal = self._literal_intervals("=", left, right, position)
+                return _product(axis_of(left), equal if truth else complement(equal))
+            relation = relation if truth else tree.INVERSES[relation]
+            found = inverted(Call(relation, (left, right)), truth=True) if isinstance(left, Call) else None
+            if found is not None:
+                return _product(*found)
+            return _product(axis_of(left), self._literal_intervals(relation, left, right, position))
+        return self._compare_two(relation, left, right, truth=truth)
 
-    def literal_intervals(self, relation: str, attribute: str, literal: Literal, position: int | None) -> Intervals:
+    def _compare_null(self, left: Expression, right: Expression, *, null_safe: bool, truth: bool) -> list[Product]:
+        if not null_safe:
+            return []
+        if isinstance(left, Literal) and isinstance(right, Literal):
+            return [EVERYTHING] if (left == right) is truth else []
+        other = left if right == NULL_LITERAL else right
+        return _product(axis_of(other), (MISSING if truth else PRESENT,))
+
+    def _compare_two(self, relation: str, left: Expression, right: Expression, *, truth: bool) -> list[Product]:
+        """A comparison of two expressions, neither a literal."""
+        is_plain = not has_call(left) and not has_call(right)
+        if relation == tree.NULL_SAFE_EQUAL:
+            if isinstance(left, Attribute) and isinstance(right, Attribute):
+                return _null_safe_equal(left, right) if truth else _null_safe_unequal(left, right)
+            both = Call("and", (Call("isnull", (left,)), Call("isnull", (right,))))
+            safe = Call("coalesce", (Call("=", (left, right)), both))
+            return _product(axis_of(safe), compared("=", Section.BOOLEAN, int(truth)))
+        if is_plain:
+            return [_residual(relation if truth else tree.INVERSES[relation], left, right)]
+        return _product(axis_of(Call(relation, (left, right))), compared("=", Section.BOOLEAN, int(truth)))
+
+    def _literal_intervals(self, relation: str, left: Expression, literal: Literal, position: int | None) -> Intervals:
         """The values that stand in a relation to a literal: text that is also a time meets strings and times."""
         values: dict[Section, float | bytes] = {}
         if isinstance(literal.value, str):
@@ -118,115 +172,53 @@ class Leaves:
                 values[Section.TIME] = instant
         else:
             values[literal.section] = literal.value
-        self._expect(attribute, tuple(values), position)
-        known = self.types.get(attribute)
+        if isinstance(left, Attribute):
+            self.expressions.expect(left.name, tuple(values), position)
+            known = self.types.get(left.name)
+        else:
+            kind = self.expressions.kind(left)
+            known = None if kind is None else kind.section
         pieces = (compared(relation, section, value) for section, value in values.items() if known in (None, section))
         return tuple(interval for piece in pieces for interval in piece)
 
     def _like(self, node: tree.Match, *, truth: bool) -> list[Product]:
-        name, position = node.attribute.name, node.pattern.position
-        self._expect(name, (Section.STRING,), position)
-        literal = self._resolved(node.pattern)
-        if literal == _NULL:
+        position = node.pattern.position
+        operand, literal = self.expressions.of(node.operand), self.expressions.of(node.pattern)
+        if isinstance(operand, Attribute):
+            self.expressions.expect(operand.name, (Section.STRING,), position)
+        if NULL_LITERAL in (operand, literal):
             return []
-        if not isinstance(literal, Literal) or not isinstance(literal.value, str):
+        if isinstance(literal, Literal) and not isinstance(literal.value, str):
             raise ConditionTypeError("a LIKE pattern is a string", self.text, position)
-        escape = "\\" if node.escape is None else self.literals[node.escape.number].value
-        if not isinstance(escape, str) or len(escape) != 1:
-            place = position if node.escape is None else node.escape.position
-            raise ConditionSyntaxError("ESCAPE needs a string of one character", self.text, place)
-        try:
-            pattern = parse_pattern(literal.value, escape)
-        except MalformedPatternError as error:
-            raise ConditionSyntaxError(str(error), self.text, position) from error
-        start, rest = split_prefix(pattern)
-        if not rest:
-            return _product(name, compared("=" if truth else "!=", Section.STRING, start.encode()))
-        if rest == (None,):
-            return _product(name, prefix_intervals(start.encode(), truth=truth))
-        intervals = prefix_intervals(start.encode(), truth=True) if truth else (section_interval(Section.STRING),)
-        return [Product({name: intervals}, (Like(name, pattern, negated=not truth),))]
+        if self.expressions.kind(operand) not in (None, Kind.TEXT):
+            raise ConditionTypeError("LIKE is for a string: write a CAST if one is meant", self.text, position)
+        if isinstance(operand, Literal) or not isinstance(literal, Literal):
+            return self._truth(tree.operand_of(node), truth=truth)
+        escape = "\\" if node.escape is None else str(self.literals[node.escape.number].value)
+        place = position if node.escape is None or len(escape) == 1 else node.escape.position
+        text = str(literal.value).lower() if node.ignores_case else str(literal.value)
+        pattern = self.expressions.pattern(text, escape, place)
+        if node.ignores_case:
+            operand = Call("lower", (operand,))
+        return _like_products(operand, pattern, escape, text, truth=truth)
 
-    def _resolved(self, operand: tree.Operand) -> Expression:
-        """An operand with its literals filled in, and arithmetic between literals done."""
-        match operand:
-            case tree.Name(name):
-                return Attribute(name)
-            case tree.Word(literal):
-                return literal
-            case tree.Slot():
-                return self._slot_literal(operand)
-            case tree.Minus(inner):
-                if isinstance(inner, tree.Slot) and inner.kind == "":
-                    value = self.literals[inner.number].value
-                    if not isinstance(value, str):
-                        return Literal(Section.NUMBER, settled(-value))
-                return self._arithmetic("-", _ZERO, self._resolved(inner), operand.position)
-            case tree.Binary(symbol, left, right):
-                return self._arithmetic(symbol, self._resolved(left), self._resolved(right), operand.position)
 
-    def _slot_literal(self, slot: tree.Slot) -> Literal:
-        literal = self.literals[slot.number]
-        if not isinstance(literal.value, str):
-            return Literal(Section.NUMBER, settled(literal.value))
-        if slot.kind == "":
-            return literal
-        instant = (parse_date if slot.kind == "DATE" else parse_timestamp)(literal.value)
-        if instant is None:
-            raise ConditionTypeError(f"{literal.value!r} is not a {slot.kind.lower()}", self.text, slot.position)
-        return Literal(Section.TIME, instant)
-
-    def _arithmetic(self, symbol: str, left: Expression, right: Expression, position: int | None) -> Expression:
-        for side in (left, right):
-            if isinstance(side, Literal) and side.section not in (Section.NUMBER, Section.NULL):
-                raise ConditionTypeError(f"arithmetic with {_NOUNS[side.section]}", self.text, position)
-            if isinstance(side, Attribute):
-                self._expect(side.name, (Section.NUMBER,), position)
-        if _NULL in (left, right):
-            return _NULL
-        literals = (side.value for side in (left, right) if isinstance(side, Literal))
-        numbers = [value for value in literals if not isinstance(value, str)]
-        if len(numbers) < 2:
-            return Arithmetic(symbol, left, right)
-        value = calculated(symbol, *numbers)
-        if value is None:
-            return _NULL
-        if math.isnan(value):
-            raise ConditionTypeError("this arithmetic gives no number", self.text, position)
-        return Literal(Section.NUMBER, value)
-
-    def _constant(self, relation: str, left: Literal, right: Literal, position: int | None) -> bool | None:
-        """What a comparison of two literals gives: None is NULL."""
-        if _NULL in (left, right):
-            return left == right if relation == tree.NULL_SAFE_EQUAL else None
-        sides: list[float | str | None] = [left.value, right.value]
-        sections = {left.section, right.section}
-        if sections == {Section.STRING, Section.TIME}:
-            sides = [parse_timestamp(side) if isinstance(side, str) else side for side in sides]
-        if None in sides or (len(sections) == 2 and sections != {Section.STRING, Section.TIME}):
-            raise self._incomparable(left.section, right.section, position)
-        return _OPERATORS["=" if relation == tree.NULL_SAFE_EQUAL else relation](*sides)
-
-    def _expect(self, attribute: str, sections: tuple[Section, ...], position: int | None) -> None:
-        known = self.types.get(attribute)
-        if known is not None and known not in sections:
-            needed = " or ".join(_NOUNS[section] for section in sections)
-            reason = f"{attribute} is {_NOUNS[known]}, and is used here as {needed}: they never compare"
-            raise ConditionTypeError(reason, self.text, position)
-
-    def _expect_comparable(self, left: Expression, right: Expression, position: int | None) -> None:
-        sections = [self._section(side) for side in (left, right)]
-        if sections[0] is not None and sections[1] is not None and sections[0] != sections[1]:
-            raise self._incomparable(sections[0], sections[1], position)
-
-    def _section(self, side: Expression) -> Section | None:
-        """The section of an operand, where it is known."""
-        if isinstance(side, Attribute):
-            return self.types.get(side.name)
-        return side.section if isinstance(side, Literal) else Section.NUMBER
-
-    def _incomparable(self, left: Section, right: Section, position: int | None) -> ConditionError:
-        return ConditionTypeError(f"{_NOUNS[left]} and {_NOUNS[right]} never compare", self.text, position)
+def _like_products(operand: Expression, pattern: Pattern, escape: str, text: str, *, truth: bool) -> list[Product]:
+    axis = axis_of(operand)
+    start, rest = split_prefix(pattern)
+    if not rest:
+        return _product(axis, compared("=" if truth else "!=", Section.STRING, start.encode()))
+    if rest == (None,):
+        return _product(axis, prefix_intervals(start.encode(), truth=truth))
+    end, before = split_prefix(pattern[::-1])
+    if truth and before == (None,):  # '%end' is a prefix of the text from its last character to its first
+        return _product(axis_of(Call("mirrored", (operand,))), prefix_intervals(end.encode(), truth=True))
+    intervals = prefix_intervals(start.encode(), truth=True) if truth else (section_interval(Section.STRING),)
+    if isinstance(operand, Attribute):
+        return [Product({axis: intervals}, (Like(operand.name, pattern, negated=not truth),))]
+    literals = Literal(Section.STRING, text), Literal(Section.STRING, escape)
+    is_like = axis_of(Call("like", (operand, *literals)))
+    return _product(is_like, compared("=", Section.BOOLEAN, int(truth)))
 
 
 def prefix_intervals(prefix: bytes, *, truth: bool) -> Intervals:
@@ -238,39 +230,13 @@ def prefix_intervals(prefix: bytes, *, truth: bool) -> Intervals:
     return spans((low, high)) if truth else spans((strings.low, low), (high, strings.high))
 
 
-def calculated(symbol: str, left: float, right: float) -> float | None:
-    """Arithmetic as conditions do it: None, which is NULL, for a division by zero and for integers beyond 64 bits."""
-    if symbol == "/":
-        return None if right == 0 else float(left) / float(right) + 0.0
-    if symbol == "%":
-        return None if right == 0 else _remainder(left, right)
-    if not (isinstance(left, int) and isinstance(right, int)):
-        left, right = float(left), float(right)
-    value = {"+": operator.add, "-": operator.sub, "*": operator.mul}[symbol](left, right)
-    if isinstance(value, int):
-        return value if settled(value) is value else None
-    return float(value) + 0.0
-
-
-def _remainder(left: float, right: float) -> float:
-    if isinstance(left, int) and isinstance(right, int):
-        return abs(left) % abs(right) * (-1 if left < 0 else 1)
-    return math.nan if math.isinf(left) else math.fmod(left, right) + 0.0
-
-
-def _product(attribute: str, intervals: Intervals) -> list[Product]:
-    return [Product({attribute: intervals})] if intervals else []
-
-
-def _attributes(side: Expression) -> set[str]:
-    if isinstance(side, Attribute):
-        return {side.name}
-    return set() if isinstance(side, Literal) else _attributes(side.left) | _attributes(side.right)
+def _product(axis: AxisKey, intervals: Intervals) -> list[Product]:
+    return [Product({axis: intervals})] if intervals else []
 
 
 def _residual(relation: str, left: Expression, right: Expression) -> Product:
     """A test that the index cannot do; what it can do is to require values that may pass."""
-    names = sorted(_attributes(left) | _attributes(right))
+    names = sorted(names_in(left) | names_in(right))
     numbers = isinstance(left, Arithmetic) or isinstance(right, Arithmetic)
     needed = section_interval(Section.NUMBER) if numbers else PRESENT
     return Product(dict.fromkeys(names, (needed,)), (Comparison(relation, left, right),))

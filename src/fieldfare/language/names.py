@@ -10,9 +10,10 @@ from __future__ import annotations
 from sqlglot import Token, TokenType
 
 _NEVER_NAMES = {"AND", "OR", "NOT", "TRUE", "FALSE", "NULL"}
-_BARE_FUNCTIONS = {"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_USER", "SESSION_USER", "CURRENT_PATH"}
-_AFTER_A_NAME = {"=", "==", "!=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", ")", ",", "."}
+BARE_FUNCTIONS = {"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_USER", "SESSION_USER", "CURRENT_PATH"}
+_AFTER_A_NAME = {"=", "==", "!=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", ")", ",", ".", "||", "::"}
 _WORDS_AFTER_A_NAME = {"AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "RLIKE", "REGEXP", "ILIKE", "DIV"}
+_WORDS_AFTER_A_NAME |= {"AS", "WHEN", "THEN", "ELSE", "END"}
 _PAIRS = {("DISTINCT", "FROM"), ("BETWEEN", "SYMMETRIC")}  # the second word belongs to the first
 _VALUES = (TokenType.NUMBER, TokenType.STRING, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET)
 
@@ -30,6 +31,8 @@ def with_names(tokens: list[Token]) -> list[Token]:
             needs_operand = False
             continue
         marked.append(token)
+        if token.text.upper() == "END" and not needs_operand:
+            continue  # of a CASE, which is an operand
         if token.text.upper() != "NOT":  # x NOT IN (…), but also NOT x: what is needed stays the same
             needs_operand = not (_is_value(token) or (needs_operand and token.token_type is TokenType.VAR))
     return marked
@@ -43,12 +46,18 @@ def is_word(token: Token) -> bool:
 
 def _is_name(token: Token, before: Token | None, following: Token | None) -> bool:
     word = token.text.upper()
-    if word in _NEVER_NAMES or word in _BARE_FUNCTIONS:
+    if word in _NEVER_NAMES or word in BARE_FUNCTIONS:
         return False
     if before is not None and is_word(before) and (before.text.upper(), word) in _PAIRS:
         return False
+    if before is not None and (before.text == "::" or (is_word(before) and before.text.upper() == "AS")):
+        return False  # the type of a cast
+    if before is not None and is_word(before) and before.text.upper() == "CASE" and word == "WHEN":
+        return False
     if following is None:
         return True
+    if word == "CASE" and is_word(following) and following.text.upper() == "WHEN":
+        return False
     if following.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
         return False
     return following.text in _AFTER_A_NAME or (is_word(following) and following.text.upper() in _WORDS_AFTER_A_NAME)

@@ -11,13 +11,15 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from fieldfare.language import tree
 from fieldfare.language.intervals import Intervals, contains, intersection, runs, union
 from fieldfare.language.leaves import EVERYTHING, Leaves, Product
 from fieldfare.language.limits import Limits
-from fieldfare.language.residue import residue
-from fieldfare.model import AllOf, Box, Condition, Interval, Literal, Section, Within
+from fieldfare.language.residue import residue, within
+from fieldfare.language.tree import Side
+from fieldfare.model import AllOf, AxisKey, Box, Condition, Derived, Interval, Literal, Section, Test, axis_order
 
 _PAIRED_PRODUCTS_MAX = 64  # beyond it, products are not compared in pairs, and their boxes count as overlapping
 
@@ -30,16 +32,16 @@ def normal_form(
     text: str, node: tree.Node, literals: Sequence[Literal], types: Mapping[str, Section], limits: Limits
 ) -> Condition:
     """The compiled condition of a tree, with its literals filled in."""
-    form = _NormalForm(Leaves(text, literals, types), limits)
+    form = _NormalForm(Leaves.of(text, literals, types), limits)
     try:
-        products = form.products(node, truth=True)
+        products = form.products(node, Side.TRUE)
         paired = 1 < len(products) <= _PAIRED_PRODUCTS_MAX
         if paired:
             products = _without_covered(products)
         products = _within_limit(products, limits.boxes_max)
         disjoint = len(products) < 2 or (paired and _are_disjoint(products))
     except _TooManyStepsError:
-        products, disjoint = [Product({}, (residue(form.leaves, node, truth=True),))], True
+        products, disjoint = [Product({}, (residue(form.leaves, node, Side.TRUE),))], True
     return Condition(text, _boxes(products), disjoint)
 
 
@@ -49,22 +51,26 @@ class _NormalForm:
     limits: Limits
     steps: int = field(default=0)
 
-    def products(self, node: tree.Node, *, truth: bool) -> list[Product]:
-        """Where a node is true; or, if `truth` is not, where it is false."""
+    def products(self, node: tree.Node, side: Side) -> list[Product]:
+        """Where a node is on a side."""
         match node:
             case tree.Constant(value):
-                return [EVERYTHING] if value is truth else []
+                return [EVERYTHING] if side.holds(value=value) else []
             case tree.Not(part):
-                return self.products(part, truth=not truth)
+                return self.products(part, side.under_not)
+            case tree.Asked(part):
+                return self.products(part, tree.inner_side(node, side))
+            case tree.Case():
+                return self.products(tree.spelled_out(node, side), Side.TRUE)
             case tree.And(parts) | tree.Or(parts):
-                alternatives = [self.products(part, truth=truth) for part in parts]
-                if isinstance(node, tree.And) is truth:
-                    return self._all(list(zip(parts, alternatives, strict=True)), truth=truth)
-                return self._any(node, alternatives, truth=truth)
+                alternatives = [self.products(part, side) for part in parts]
+                if isinstance(node, tree.And) is side.needs_all:
+                    return self._all(list(zip(parts, alternatives, strict=True)), side)
+                return self._any(node, alternatives, side)
             case _:
-                return self._limited(node, self.leaves.products(node, truth=truth), truth=truth)
+                return self._limited(node, self.leaves.products(node, side), side)
 
-    def _all(self, parts: Sequence[tuple[tree.Node, list[Product]]], *, truth: bool) -> list[Product]:
+    def _all(self, parts: Sequence[tuple[tree.Node, list[Product]]], side: Side) -> list[Product]:
         """The conjunction; the parts without alternatives first, because they only make the others smaller.
 
         The parts with the fewest alternatives are multiplied out; those that no longer fit become one residual test.
@@ -78,7 +84,7 @@ class _NormalForm:
             is_hopeful = pairs <= self.limits.boxes_max or (not unfit and self.steps + pairs <= self.limits.steps_max)
             multiplied = self._product(result, products) if is_hopeful else None
             if multiplied is None:
-                unfit.append(self._tested(node, products, truth=truth))
+                unfit.append(self._tested(node, products, side))
             else:
                 result = multiplied
         if unfit:
@@ -109,9 +115,9 @@ class _NormalForm:
                 return None
         return list(result.values())
 
-    def _any(self, node: tree.Node, alternatives: Iterable[list[Product]], *, truth: bool) -> list[Product]:
+    def _any(self, node: tree.Node, alternatives: Iterable[list[Product]], side: Side) -> list[Product]:
         """The disjunction; what concerns one attribute alone becomes one set."""
-        single: dict[str, list[Interval]] = {}
+        single: dict[AxisKey, list[Interval]] = {}
         others: list[Product] = []
         for product in itertools.chain.from_iterable(alternatives):
             if not product.sets and not product.tests:
@@ -122,25 +128,25 @@ class _NormalForm:
             else:
                 others.append(product)
         result = [Product({name: union(intervals)}) for name, intervals in single.items()] + _distinct(others)
-        return self._limited(node, result, truth=truth)
+        return self._limited(node, result, side)
 
-    def _limited(self, node: tree.Node, products: list[Product], *, truth: bool) -> list[Product]:
+    def _limited(self, node: tree.Node, products: list[Product], side: Side) -> list[Product]:
         """The products of a node; one product with a residual test where they are more than the limit."""
-        return products if len(products) <= self.limits.boxes_max else [self._tested(node, products, truth=truth)]
+        return products if len(products) <= self.limits.boxes_max else [self._tested(node, products, side)]
 
-    def _tested(self, node: tree.Node, products: Sequence[Product], *, truth: bool) -> Product:
+    def _tested(self, node: tree.Node, products: Sequence[Product], side: Side) -> Product:
         """A node as one residual test, and for each attribute that all its products constrain, their union."""
         shared = set.intersection(*(set(product.sets) for product in products)) if products else set()
-        sets: dict[str, Intervals] = {}
-        for name in sorted(shared):
+        sets: dict[AxisKey, Intervals] = {}
+        for name in sorted(shared, key=axis_order):
             intervals = [interval for product in products for interval in product.sets[name]]
             self._step(len(intervals))
             sets[name] = union(intervals)
-        return Product(sets, (residue(self.leaves, node, truth=truth),))
+        return Product(sets, (residue(self.leaves, node, side),))
 
     def _both(self, left: Product, right: Product) -> Product | None:
         """What is in both products; None where nothing is."""
-        sets: dict[str, Intervals] = dict(left.sets)
+        sets: dict[AxisKey, Intervals] = dict(left.sets)
         for name, intervals in right.sets.items():
             if name in sets:
                 self._step(len(intervals) + len(sets[name]))
@@ -161,11 +167,20 @@ def _boxes(products: Sequence[Product]) -> tuple[Box, ...]:
     boxes: dict[object, Box] = {}
     for product in products:
         names = tuple(product.sets)
+        has_derived = Derived in map(type, names)
         for choice in itertools.product(*product.sets.values()):
             intervals = dict(zip(names, choice, strict=True))
             key = (frozenset(intervals.items()), frozenset(product.tests)) if len(products) > 1 else choice
-            boxes.setdefault(key, Box(intervals, product.tests))
+            if has_derived:
+                boxes.setdefault(key, _box(intervals, product.tests))
+            else:
+                boxes.setdefault(key, Box(cast("dict[str, Interval]", intervals), product.tests))
     return tuple(boxes.values())
+
+
+def _box(intervals: dict[AxisKey, Interval], tests: tuple[Test, ...]) -> Box:
+    plain = {axis: interval for axis, interval in intervals.items() if isinstance(axis, str)}
+    return Box(plain, tests, {axis: interval for axis, interval in intervals.items() if isinstance(axis, Derived)})
 
 
 def _box_count(product: Product) -> int:
@@ -192,7 +207,7 @@ def _coarser(product: Product, boxes_max: int) -> Product:
     while (count := math.prod(map(len, sets.values()))) > boxes_max:
         name = max(sets, key=lambda name: len(sets[name]))
         if sets[name] is product.sets[name]:
-            tests += (Within(name, sets[name]),)
+            tests += (within(name, sets[name]),)
         sets[name] = runs(sets[name], max(1, len(sets[name]) * boxes_max // count))
     return Product(sets, tests)
 

@@ -13,6 +13,8 @@ from sqlglot import ParseError, TokenType, exp
 
 from fieldfare.errors import ConditionError, ConditionSyntaxError, ConditionTypeError, UnsupportedConditionError
 from fieldfare.language import tree
+from fieldfare.language.callable_names import unknown_function
+from fieldfare.language.calls import CASTS, condition_of_call, interval_of, operand_of_call
 from fieldfare.language.tokens import DIALECT, LITERAL_TOKENS, SUPPORTED, tokens_of, too_deep
 from fieldfare.model import Literal, Section
 
@@ -38,6 +40,13 @@ _OPTIONS: dict[type[exp.Expression], set[str]] = {  # beyond `this` and `express
     exp.In: {"expressions"},
     exp.Column: {"table", "db", "catalog"},
     exp.Cast: {"to"},
+    exp.TryCast: {"to", "safe"},
+    exp.ILike: {"negate"},
+    exp.DPipe: {"safe"},
+    exp.Anonymous: {"expressions"},
+    exp.If: {"true", "false"},
+    exp.Case: {"ifs", "default"},
+    exp.Interval: {"unit"},
 }
 _TIME_TYPES = {
     exp.DType.DATE: "DATE",
@@ -48,13 +57,9 @@ _TIME_TYPES = {
 }
 # What people may try, the words by which to find it in the text, and what to say.
 _REFUSALS: list[tuple[type[exp.Expression] | tuple[type[exp.Expression], ...], set[str], str]] = [
-    (exp.RegexpLike, {"RLIKE", "REGEXP"}, "a regular expression is not supported: use LIKE"),
-    (exp.ILike, {"ILIKE"}, "ILIKE is not supported: use LIKE, which heeds case"),
-    ((exp.Case, exp.If), {"CASE", "IF"}, "CASE and IF are not supported: use AND, OR and NOT"),
-    ((exp.Cast, exp.TryCast), {"CAST", "TRY_CAST"}, "a cast is not supported: write the literal in its own type"),
+    (exp.RegexpLike, {"RLIKE", "REGEXP"}, "a regular expression is not supported: use LIKE, startswith or contains"),
     ((exp.Any, exp.All), {"ANY", "ALL", "SOME"}, "ANY and ALL are not supported: use IN, or AND and OR"),
-    (exp.Interval, {"INTERVAL"}, "an INTERVAL is not supported: write the date itself"),
-    (exp.IntDiv, {"DIV"}, "DIV is not supported: x DIV y is (x - x % y) / y"),
+    (exp.Interval, {"INTERVAL"}, "an INTERVAL is supported only after + and -, as in at + INTERVAL 1 DAY"),
     (exp.Concat, set(), "two strings side by side are not supported: write them as one"),
     ((exp.HexString, exp.BitString), set(), "only decimal numbers are supported"),
     (exp.Tuple, set(), "a list of values is supported only after IN"),
@@ -68,6 +73,7 @@ class Parsed:
 
     tree: tree.Node
     spans: tuple[tuple[int, int], ...]
+    is_reusable: bool = True  # with other literals; the number in an INTERVAL is part of the tree
 
 
 def parse(text: str, limits: Limits) -> Parsed:
@@ -75,7 +81,8 @@ def parse(text: str, limits: Limits) -> Parsed:
     tokens = tokens_of(text, limits)
     expression = _expression(text, tokens, limits)
     spans = tuple((token.start, token.end + 1) for token in tokens if token.token_type in LITERAL_TOKENS)
-    return Parsed(_Reader(text, tokens, limits).condition(expression), spans)
+    reader = _Reader(text, tokens, limits)
+    return Parsed(reader.condition(expression), spans, reader.is_reusable)
 
 
 def _expression(text: str, tokens: list[Token], limits: Limits) -> exp.Expression:
@@ -106,6 +113,17 @@ def _syntax_error(text: str, tokens: list[Token], error: ParseError) -> Conditio
     return ConditionSyntaxError(reason, text, position)
 
 
+def _text_word(text: str) -> tree.Word:
+    return tree.Word(Literal(Section.STRING, text))
+
+
+def _is_condition(node: exp.Expression) -> bool:
+    """Whether a node is true, false or unknown whatever its parts are."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return isinstance(node, exp.Predicate | exp.Connector | exp.Not | exp.Is | exp.Between | exp.In | exp.Escape)
+
+
 class _Reader:
     """Takes over sqlglot's tree."""
 
@@ -115,8 +133,10 @@ class _Reader:
         self.limits = limits
         literals = (token for token in tokens if token.token_type in LITERAL_TOKENS)
         self.slots = {token.start: number for number, token in enumerate(literals)}
+        self.is_reusable = True
 
     def condition(self, node: exp.Expression) -> tree.Node:
+        """What is true, false or unknown."""
         node = self._checked(node)
         if isinstance(node, exp.And | exp.Or):
             parts = tuple(self.condition(part) for part in _chain(node))
@@ -129,59 +149,71 @@ class _Reader:
             return tree.Constant(None)
         if isinstance(node, exp.Column | exp.Dot):
             return tree.Truth(self._name(node))
+        if isinstance(node, exp.Anonymous | exp.Case | exp.If):
+            return condition_of_call(node, self)
+        if isinstance(node, exp.TryCast):
+            return tree.Truth(self.operand(node))
         if type(node) in _COMPARISONS:
             operator = _COMPARISONS[type(node)]
-            return tree.Compare(operator, self._operand(node.this), self._operand(node.expression))
+            return tree.Compare(operator, self.operand(node.this), self.operand(node.expression))
         if isinstance(node, exp.NullSafeNEQ):
-            left, right = self._operand(node.this), self._operand(node.expression)
+            left, right = self.operand(node.this), self.operand(node.expression)
             return tree.Not(tree.Compare(tree.NULL_SAFE_EQUAL, left, right))
         return self._predicate(node)
 
     def _predicate(self, node: exp.Expression) -> tree.Node:
         if isinstance(node, exp.Between):
-            operand, low, high = (self._operand(node.args[part]) for part in ("this", "low", "high"))
+            operand, low, high = (self.operand(node.args[part]) for part in ("this", "low", "high"))
             return tree.And((tree.Compare(">=", operand, low), tree.Compare("<=", operand, high)))
         if isinstance(node, exp.In):
-            operand, items = self._operand(node.this), node.expressions
+            operand, items = self.operand(node.this), node.expressions
             if not items:
-                raise ConditionSyntaxError("IN needs a list of values in parentheses", self.text, self._start(node))
-            return tree.Or(tuple(tree.Compare("=", operand, self._operand(item)) for item in items))
+                raise ConditionSyntaxError("IN needs a list of values in parentheses", self.text, self.start(node))
+            return tree.Or(tuple(tree.Compare("=", operand, self.operand(item)) for item in items))
         if isinstance(node, exp.Is):
             return self._is(node)
-        if isinstance(node, exp.Like):
+        if isinstance(node, exp.Like | exp.ILike):
             return self._like(node, None)
-        if isinstance(node, exp.Escape) and isinstance(node.this, exp.Like):
-            escape = self._operand(node.expression)
+        if isinstance(node, exp.Escape) and isinstance(node.this, exp.Like | exp.ILike):
+            escape = self.operand(node.expression)
             if not isinstance(escape, tree.Slot):
-                raise ConditionSyntaxError("ESCAPE needs a string of one character", self.text, self._start(node))
+                raise ConditionSyntaxError("ESCAPE needs a string of one character", self.text, self.start(node))
             return self._like(self._checked(node.this), escape)
-        if type(node) in _ARITHMETIC or isinstance(node, exp.Literal | exp.Neg) or self._is_time(node):
-            reason = "a value stands where a condition is needed: compare it with something"
-            raise ConditionTypeError(reason, self.text, self._start(node))
-        raise self._refusal(node)
+        if isinstance(node, exp.Literal | exp.Neg | exp.DPipe | exp.IntDiv) or type(node) in _ARITHMETIC:
+            raise self._no_condition(node)
+        if self._is_time(node):
+            raise self._no_condition(node)
+        raise self.refusal(node)
+
+    def _no_condition(self, node: exp.Expression) -> ConditionError:
+        reason = "a value stands where a condition is needed: compare it with something"
+        return ConditionTypeError(reason, self.text, self.start(node))
 
     def _is(self, node: exp.Is) -> tree.Node:
         right = node.expression
+        if not isinstance(right, exp.Boolean | exp.Null):
+            raise UnsupportedConditionError("IS takes NULL, TRUE or FALSE", self.text, self.start(node))
+        if _is_condition(node.this):
+            part = self.condition(node.this)
+            if isinstance(right, exp.Boolean):
+                return tree.Asked(part, tree.Side.TRUE if right.this else tree.Side.FALSE)
+            if 2 * tree.weight(part) > tree.EXPANDED_MAX:
+                return tree.Missing(tree.operand_of(part))
+            return tree.And((tree.Asked(part, tree.Side.NOT_TRUE), tree.Asked(part, tree.Side.NOT_FALSE)))
         if isinstance(right, exp.Boolean):
-            return tree.Compare(tree.NULL_SAFE_EQUAL, self._operand(node.this), self._operand(right))
-        attribute = self._operand(node.this)
-        if not isinstance(right, exp.Null) or not isinstance(attribute, tree.Name):
-            raise UnsupportedConditionError("IS NULL is for an attribute alone", self.text, self._start(node))
-        return tree.Missing(attribute)
+            return tree.Compare(tree.NULL_SAFE_EQUAL, self.operand(node.this), self.operand(right))
+        return tree.Missing(self.operand(node.this))
 
     def _like(self, node: exp.Expression, escape: tree.Slot | None) -> tree.Node:
-        attribute, pattern = self._operand(node.this), self._operand(node.expression)
-        if not isinstance(attribute, tree.Name):
-            raise UnsupportedConditionError("LIKE is for an attribute alone", self.text, self._start(node))
-        if not isinstance(pattern, tree.Slot | tree.Word):
-            raise UnsupportedConditionError("LIKE needs a pattern in quotes", self.text, pattern.position)
-        match = tree.Match(attribute, pattern, escape)
+        operand, pattern = self.operand(node.this), self.operand(node.expression)
+        match = tree.Match(operand, pattern, escape, isinstance(node, exp.ILike))
         return tree.Not(match) if node.args.get("negate") else match
 
-    def _operand(self, node: exp.Expression, depth: int = 0) -> tree.Operand:
+    def operand(self, node: exp.Expression, depth: int = 0) -> tree.Operand:
+        """A value: an attribute, a literal, arithmetic, a call; or a condition, which is true, false or NULL."""
         node = self._checked(node)
         if depth > self.limits.depth_max:
-            raise too_deep(self.text, self._start(node), self.limits)
+            raise too_deep(self.text, self.start(node), self.limits)
         if isinstance(node, exp.Column | exp.Dot):
             return self._name(node)
         if isinstance(node, exp.Literal):
@@ -191,17 +223,41 @@ class _Reader:
         if isinstance(node, exp.Null):
             return tree.Word(Literal(Section.NULL, 0))
         if isinstance(node, exp.Neg):
-            operand = self._operand(node.this, depth + 1)
+            operand = self.operand(node.this, depth + 1)
             return tree.Minus(operand, operand.position)
         if type(node) in _ARITHMETIC:
-            left, right = self._operand(node.this, depth + 1), self._operand(node.expression, depth + 1)
-            return tree.Binary(_ARITHMETIC[type(node)], left, right, left.position)
+            return self._arithmetic(node, depth)
         if self._is_time(node):
             return self._slot(node.this, _TIME_TYPES[node.args["to"].this])
-        if isinstance(node, exp.Predicate | exp.Connector | exp.Not):
-            reason = "a comparison cannot be compared: join comparisons with AND and OR"
-            raise UnsupportedConditionError(reason, self.text, self._start(node))
-        raise self._refusal(node)
+        if _is_condition(node):
+            return tree.operand_of(self.condition(node))
+        return self._called(node, depth)
+
+    def _arithmetic(self, node: exp.Expression, depth: int) -> tree.Operand:
+        for side, other in (("expression", "this"), ("this", "expression")):
+            if isinstance(node.args[side], exp.Interval):
+                self.is_reusable = False
+                if side == "this" and not isinstance(node, exp.Add):
+                    raise self.refusal(node.args[side])
+                shift = interval_of(self._checked(node.args[side]), self)
+                return shift.applied(self.operand(node.args[other], depth + 1), type(node), self)
+        left, right = self.operand(node.this, depth + 1), self.operand(node.expression, depth + 1)
+        return tree.Binary(_ARITHMETIC[type(node)], left, right, left.position)
+
+    def _called(self, node: exp.Expression, depth: int) -> tree.Operand:
+        if isinstance(node, exp.DPipe | exp.IntDiv):
+            left, right = self.operand(node.this, depth + 1), self.operand(node.expression, depth + 1)
+            return tree.Call("concat" if isinstance(node, exp.DPipe) else "div", (left, right), left.position)
+        if isinstance(node, exp.TryCast):
+            target = CASTS.get(node.args["to"].this)
+            if target is None:
+                kind = node.args["to"].sql("spark")
+                reason = f"a cast to {kind} is not supported: use {', '.join(sorted(set(CASTS.values())))}"
+                raise UnsupportedConditionError(reason, self.text, self._place({"CAST", "TRY_CAST"}, node))
+            return tree.Call("cast", (self.operand(node.this, depth + 1), _text_word(target)), self.start(node))
+        if isinstance(node, exp.Anonymous | exp.Case | exp.If):
+            return operand_of_call(node, self, depth)
+        raise self.refusal(node)
 
     def _is_time(self, node: exp.Expression) -> bool:
         """Whether it is DATE '…' or TIMESTAMP '…', which unlike date('…') and CAST(…) leaves no place of its own."""
@@ -215,17 +271,17 @@ class _Reader:
     def _slot(self, node: exp.Expression, kind: str = "") -> tree.Slot:
         start = node.meta.get("start")
         if start is None or start not in self.slots:
-            raise self._refusal(node)
+            raise self.refusal(node)
         return tree.Slot(self.slots[start], start, kind)
 
     def _name(self, node: exp.Expression) -> tree.Name:
-        start = self._start(node)
+        start = self.start(node)
         words: list[str] = []
         while isinstance(node, exp.Dot):  # beyond four parts, sqlglot nests to the left
             words.insert(0, self._word(node.expression))
             node = self._checked(node.this)
         if not isinstance(node, exp.Column):
-            raise self._refusal(node)
+            raise self.refusal(node)
         parts = (node.args.get(part) for part in ("catalog", "db", "table", "this"))
         words[:0] = [self._word(part) for part in parts if part is not None]
         return tree.Name(".".join(words), start)
@@ -233,11 +289,11 @@ class _Reader:
     def _word(self, node: exp.Expression) -> str:
         """One part of a name, as the text has it."""
         if not isinstance(node, exp.Identifier):
-            raise ConditionSyntaxError("no attribute's name: put it in backquotes", self.text, self._start(node))
+            raise ConditionSyntaxError("no attribute's name: put it in backquotes", self.text, self.start(node))
         word = self.text[node.meta["start"] : node.meta["end"] + 1] if "start" in node.meta else str(node.this)
         word = word[1:-1].replace("``", "`") if word.startswith("`") else word
         if not word:
-            raise ConditionSyntaxError("an attribute's name is empty", self.text, self._start(node))
+            raise ConditionSyntaxError("an attribute's name is empty", self.text, self.start(node))
         return word
 
     def _checked(self, node: exp.Expression) -> exp.Expression:
@@ -250,25 +306,24 @@ class _Reader:
             return node
         known = _OPTIONS.get(type(node), set()) | {"this", "expression"}
         if any(value and option not in known for option, value in node.args.items()):
-            raise self._refusal(node)
+            raise self.refusal(node)
         return node
 
-    def _refusal(self, node: exp.Expression) -> ConditionError:
+    def refusal(self, node: exp.Expression) -> ConditionError:
+        """The error for something that a condition may not contain."""
         for kinds, words, reason in _REFUSALS:
             if isinstance(node, kinds):
                 return UnsupportedConditionError(reason, self.text, self._place(words, node))
-        if isinstance(node, exp.Func):
-            names = set(node.sql_names())
-            reason = f"the function {min(names)} is not supported; {SUPPORTED}"
-            return UnsupportedConditionError(reason, self.text, self._place(names, node))
-        return UnsupportedConditionError(f"{node.key} is not supported; {SUPPORTED}", self.text, self._start(node))
+        if isinstance(node, exp.Anonymous):
+            return unknown_function(str(node.this), self.text, self._place({str(node.this).upper()}, node))
+        return UnsupportedConditionError(f"{node.key} is not supported; {SUPPORTED}", self.text, self.start(node))
 
     def _place(self, words: set[str], node: exp.Expression) -> int | None:
         unquoted = (token for token in self.tokens if token.token_type is not TokenType.IDENTIFIER)
         found = (token.start for token in unquoted if token.text.upper() in words)
-        return next(found, self._start(node))
+        return next(found, self.start(node))
 
-    def _start(self, node: exp.Expression) -> int | None:
+    def start(self, node: exp.Expression) -> int | None:
         """Where the leftmost thing that has a place begins."""
         return min((part.meta["start"] for part in node.walk() if "start" in part.meta), default=None)
 

@@ -6,27 +6,37 @@ The test is as long as the part's text, however many boxes the part would have.
 from __future__ import annotations
 
 from fieldfare.language import tree
-from fieldfare.language.intervals import union
+from fieldfare.language.intervals import Intervals, union
 from fieldfare.language.leaves import Leaves, Product
-from fieldfare.model import AllOf, AnyOf, Interval, Test, Within
+from fieldfare.language.tree import Side
+from fieldfare.model import AllOf, AnyOf, AxisKey, DerivedWithin, Interval, Test, Within
 
 
-def residue(leaves: Leaves, node: tree.Node, *, truth: bool) -> Test:
-    """A test that holds where a node is true; or, if `truth` is not, where it is false."""
+def residue(leaves: Leaves, node: tree.Node, side: Side) -> Test:
+    """A test that holds where a node is on a side."""
     match node:
         case tree.Constant(value):
-            return AllOf(()) if value is truth else AnyOf(())
+            return AllOf(()) if side.holds(value=value) else AnyOf(())
         case tree.Not(part):
-            return residue(leaves, part, truth=not truth)
+            return residue(leaves, part, side.under_not)
+        case tree.Asked(part):
+            return residue(leaves, part, tree.inner_side(node, side))
+        case tree.Case():
+            return residue(leaves, tree.spelled_out(node, side), Side.TRUE)
         case tree.And(parts) | tree.Or(parts):
-            tests = [residue(leaves, part, truth=truth) for part in parts]
-            return _all(tests) if isinstance(node, tree.And) is truth else _any(tests)
+            tests = [residue(leaves, part, side) for part in parts]
+            return _all(tests) if isinstance(node, tree.And) is side.needs_all else _any(tests)
         case _:
-            return _any([_product(product) for product in leaves.products(node, truth=truth)])
+            return _any([_product(product) for product in leaves.products(node, side)])
+
+
+def within(axis: AxisKey, intervals: Intervals) -> Within | DerivedWithin:
+    """A test that the value on an axis is in a set."""
+    return Within(axis, intervals) if isinstance(axis, str) else DerivedWithin(axis, intervals)
 
 
 def _product(product: Product) -> Test:
-    return _all([*(Within(name, intervals) for name, intervals in product.sets.items()), *product.tests])
+    return _all([*(within(axis, intervals) for axis, intervals in product.sets.items()), *product.tests])
 
 
 def _all(tests: list[Test]) -> Test:
@@ -34,13 +44,14 @@ def _all(tests: list[Test]) -> Test:
 
 
 def _any(tests: list[Test]) -> Test:
-    """The disjunction; sets of one attribute become one, so that a long IN is one search."""
-    sets: dict[str, list[Interval]] = {}
+    """The disjunction; sets on one axis become one, so that a long IN is one search."""
+    sets: dict[AxisKey, list[Interval]] = {}
     others: list[Test] = []
     for test in tests:
-        if isinstance(test, Within):
-            sets.setdefault(test.attribute, []).extend(test.intervals)
+        if isinstance(test, Within | DerivedWithin):
+            axis = test.attribute if isinstance(test, Within) else test.axis
+            sets.setdefault(axis, []).extend(test.intervals)
         else:
             others.append(test)
-    united = [*(Within(name, union(intervals)) for name, intervals in sets.items()), *others]
+    united = [*(within(axis, union(intervals)) for axis, intervals in sets.items()), *others]
     return united[0] if len(united) == 1 else AnyOf(tuple(united))

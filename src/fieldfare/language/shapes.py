@@ -117,4 +117,4 @@ class Shapes:
         except ConditionError:
             return None
         found = (literal.span() for literal in _LITERAL.finditer(text) if not literal.group().startswith("`"))
-        return parsed.tree if tuple(found) == parsed.spans else None
+        return parsed.tree if parsed.is_reusable and tuple(found) == parsed.spans else None

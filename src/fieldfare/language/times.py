@@ -63,6 +63,14 @@ def format_timestamp(microseconds: int) -> str:
     return f"{date} {clock.isoformat()}"
 
 
+def timestamp_text(microseconds: int) -> str:
+    """A timestamp as Spark's cast to a string writes it: with the time of day, and no zeros after the fraction."""
+    text = format_timestamp(microseconds)
+    if microseconds % _DAY_MICROSECONDS == 0 and text.count("-") == 2:
+        return f"{text} 00:00:00"
+    return text.rstrip("0") if "." in text else text
+
+
 def _instant(days: int | None, microseconds: int) -> int | None:
     if days is None:
         return None

@@ -7,33 +7,37 @@ where the place in the text is still known.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlglot import Token, TokenType
 from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 
 from fieldfare.errors import ConditionError, ConditionLimitError, ConditionSyntaxError, UnsupportedConditionError
-from fieldfare.language.names import with_names
+from fieldfare.language.callable_names import CALLABLE, unknown_function
+from fieldfare.language.names import BARE_FUNCTIONS, with_names
 
 if TYPE_CHECKING:
     from fieldfare.language.limits import Limits
 
-SUPPORTED = "a condition may use = != < <= > >= <=> BETWEEN, IN, LIKE, IS NULL, AND, OR, NOT and + - * / %"
+SUPPORTED = (
+    "a condition may use = != < <= > >= <=> BETWEEN, IN, LIKE, IS NULL, AND, OR, NOT, CASE, + - * / % || "
+    "and the functions of docs/conditions.md"
+)
 LITERAL_TOKENS = (TokenType.NUMBER, TokenType.STRING)
 _WORD_TOKENS = (*LITERAL_TOKENS, TokenType.IDENTIFIER, TokenType.VAR, TokenType.RAW_STRING, TokenType.HEX_STRING)
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
 _PREFIXES = (TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE)
 _SYMBOLS = {"(", ")", ",", ".", ";", "=", "==", "!=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "!"}
+_SYMBOLS |= {"||", "::"}
 _COMPARISONS = {"=", "==", "!=", "<>", "<", "<=", ">", ">=", "<=>"}
 _SYMBOL_NOUNS = {
-    "::": "a cast",
     "[": "an element of an array or map",
-    "||": "joining strings with ||",
     **dict.fromkeys(("?", ":", "@", "$", "{"), "a parameter"),
 }
-_WORDS_BEFORE_PARENTHESIS = {"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ESCAPE"}
+_WORDS_BEFORE_PARENTHESIS = {"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "ESCAPE", "DIV"}
+_WORDS_BEFORE_PARENTHESIS |= {"CASE", "WHEN", "THEN", "ELSE"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CLOSED_QUOTES = re.compile(r"""(?:[^'"`]|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`[^`]*+`)*+""", re.DOTALL)
 
@@ -50,6 +54,12 @@ class FieldfareConditions(Spark):
         """Reads no IF as a command, with a warning on standard error."""
 
         NO_PAREN_IF_COMMANDS = False
+        # A call stays a name with its arguments: sqlglot would rewrite some into others.
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: parser for name, parser in SparkParser.FUNCTION_PARSERS.items() if name in {"CAST", "TRY_CAST"}
+        }
+        NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
 
 
 DIALECT = FieldfareConditions()
@@ -134,6 +144,8 @@ def _refuse_statements(tokens: list[Token], text: str) -> None:
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         if _is_symbol(token) and token.text not in _SYMBOLS:
             raise _unsupported(_SYMBOL_NOUNS.get(token.text, f"the operator {token.text}"), text, token.start)
+        if token.token_type is not TokenType.IDENTIFIER and token.text.upper() in BARE_FUNCTIONS:
+            raise unknown_function(token.text, text, token.start)
         if token.token_type is TokenType.SEMICOLON:
             raise ConditionSyntaxError("a condition is one expression, without a semicolon", text, token.start)
         if following is None:
@@ -146,7 +158,7 @@ def _refuse_statements(tokens: list[Token], text: str) -> None:
         if token.token_type is TokenType.L_PAREN and _is_query(following):
             raise _unsupported("a subquery", text, following.start)
         if following.token_type is TokenType.L_PAREN and _is_function(token):
-            raise _unsupported(_function_noun(token.text), text, token.start)
+            raise unknown_function(token.text, text, token.start)
 
 
 def _is_query(token: Token) -> bool:
@@ -166,17 +178,9 @@ def _is_comparison(token: Token) -> bool:
 def _is_function(token: Token) -> bool:
     if token.token_type in LITERAL_TOKENS or token.text.upper() in _WORDS_BEFORE_PARENTHESIS:
         return False
+    if token.token_type is not TokenType.IDENTIFIER and token.text.lower() in CALLABLE:
+        return False
     return token.token_type is TokenType.IDENTIFIER or token.text[:1].isalpha() or token.text[:1] == "_"
-
-
-def _function_noun(name: str) -> str:
-    match name.upper():
-        case "EXISTS":
-            return "a subquery"
-        case "ANY" | "ALL" | "SOME":
-            return f"a comparison with {name.upper()} (…)"
-        case _:
-            return f"the function {name}"
 
 
 def _unsupported(noun: str, text: str, position: int) -> ConditionError:
@@ -184,17 +188,17 @@ def _unsupported(noun: str, text: str, position: int) -> ConditionError:
 
 
 def _refuse_depth(tokens: list[Token], text: str, limits: Limits) -> None:
-    """Refuse nesting over the limit: an open parenthesis is a level, and so is each prefix of an operand."""
+    """Refuse nesting over the limit: a parenthesis is a level, a CASE is one, and so is each prefix of an operand."""
     depth = prefixes = 0
     opened: list[int] = []
     for token in tokens:
         if token.token_type in _PREFIXES:
             prefixes += 1
         else:
-            if token.token_type in _OPENING:
+            if token.token_type in (*_OPENING, TokenType.CASE):
                 opened.append(prefixes + 1)
                 depth += prefixes + 1
-            elif token.token_type in _CLOSING and opened:
+            elif token.token_type in (*_CLOSING, TokenType.END) and opened:
                 depth -= opened.pop()
             prefixes = 0
         if depth + prefixes > limits.depth_max:

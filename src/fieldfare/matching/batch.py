@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fieldfare.model import Section
+from fieldfare.model import Derived, Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,8 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some events, by attribute."""
+    """Some events, by attribute; and the values of the expressions that were asked for, once each."""
 
     rows: int
     columns: Mapping[str, Sequence[Piece]]
+    computed: dict[Derived, Any] = field(default_factory=dict, compare=False, repr=False)  # see evaluation.py

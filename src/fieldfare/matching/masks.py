@@ -9,24 +9,26 @@ microsecond for each attribute, without an array; but a mask grows with the boxe
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import chain, compress
 from operator import or_
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from fieldfare.boxes import AxisColumn, BoxTable, Cuts
-from fieldfare.matching.passing import attributes_of, can_judge, passes
+from fieldfare.boxes import AxisColumn, BoxTable
+from fieldfare.language.scalars import cut_of
+from fieldfare.matching.batch import Piece, Values
+from fieldfare.matching.evaluation import computed
+from fieldfare.matching.passing import attributes_of, can_judge, names_on, passes
 from fieldfare.matching.residual import Residuals
 from fieldfare.matching.rows import Event, batch_of_rows, cuts_of
-from fieldfare.model import Box, Cut, Section, SubscriptionId, Test
+from fieldfare.model import MISSING, Box, Cut, Derived, Interval, SubscriptionId, Test
 
 _FEW_BITS = 12  # up to so many, bits are taken out one by one
 _FEW_TESTED = 16  # up to so many boxes have their residual tests judged one by one
 _BIT_OF_DIGIT = bytes.maketrans(b"01", b"\x00\x01")
-_SECTIONS = tuple(Section)
 
 
 class _MaskedAxis:
@@ -44,7 +46,7 @@ class _MaskedAxis:
         """The axis of a column of intervals; the box in row i of its table is bit i."""
         changes: dict[Cut, int] = {}
         constrained = 0
-        for box, low, high in zip(column.boxes.tolist(), _cut_list(column.low), _cut_list(column.high), strict=True):
+        for box, low, high in zip(column.boxes.tolist(), column.low.listed(), column.high.listed(), strict=True):
             bit = 1 << box
             constrained |= bit
             changes[low] = changes.get(low, 0) ^ bit
@@ -76,14 +78,19 @@ class _MaskedAxis:
         first, last = bisect_right(self.cuts, low), bisect_right(self.cuts, high)
         return reduce(or_, self.masks[first : last + 1], self.free)
 
+    def containing(self, low: Cut, high: Cut) -> int:
+        """The boxes that take every value between two cuts: those that take the first and the last."""
+        return self.masks[bisect_right(self.cuts, low)] & self.masks[bisect_left(self.cuts, high)] | self.free
+
 
 class BoxMasks:
     """The boxes of some subscriptions. Owners are listed in the order they were added in."""
 
-    __slots__ = ("_alive", "_axes", "_bits", "_owners", "_residuals", "_several", "_tested", "_tests")
+    __slots__ = ("_alive", "_axes", "_bits", "_derived", "_owners", "_residuals", "_several", "_tested", "_tests")
 
     def __init__(self) -> None:
         self._axes: dict[str, _MaskedAxis] = {}
+        self._derived: dict[Derived, _MaskedAxis] = {}
         self._owners: list[SubscriptionId] = []  # of each bit
         self._bits: dict[SubscriptionId, int] = {}  # of each owner
         self._alive = 0
@@ -98,6 +105,7 @@ class BoxMasks:
         table = table.take(np.argsort(table.owners, kind="stable"))
         masks = BoxMasks()
         masks._axes = {name: _MaskedAxis.of(column, len(table)) for name, column in table.axes.items()}
+        masks._derived = {axis: _MaskedAxis.of(column, len(table)) for axis, column in table.derived.items()}
         masks._owners = [ids[owner] for owner in table.owners.tolist()]
         for number, owner in enumerate(masks._owners):
             masks._bits[owner] = masks._bits.get(owner, 0) | 1 << number
@@ -124,14 +132,9 @@ class BoxMasks:
     def _add_box(self, owner: SubscriptionId, box: Box) -> None:
         number = len(self._owners)
         bit = 1 << number
-        for name in box.intervals.keys() - self._axes.keys():
-            self._axes[name] = _MaskedAxis(bit - 1)
-        for name, axis in self._axes.items():
-            interval = box.intervals.get(name)
-            if interval is None:
-                axis.free |= bit
-            else:
-                axis.insert(interval.low, interval.high, bit)
+        _insert(self._axes, box.intervals, bit)
+        if self._derived or box.derived:
+            _insert(self._derived, box.derived, bit)
         if box.tests:
             self._tests[number] = box.tests
             self._tested |= bit
@@ -155,12 +158,52 @@ class BoxMasks:
                 found &= axis.masks[bisect_right(axis.cuts, low)] | axis.free
             else:
                 found &= axis.meeting(low, high)
+        if self._derived and found:
+            found = self._within_derived(found, event)
         if found & self._tested:
             found ^= self._failing(found & self._tested, event)
         if not found:
             return []
         owners = _chosen(self._owners, found)
         return list(dict.fromkeys(owners)) if self._several else owners
+
+    def _within_derived(self, found: int, event: Event) -> int:
+        """Those of some boxes whose intervals on expressions hold; only what decides about a box is computed."""
+        points: dict[str, Cut] = {}
+        ranged: set[str] = set()
+        for key, axis in self._derived.items():
+            if not found & ~axis.free:
+                continue
+            names = names_on(key)
+            for name in names:
+                if name not in points:
+                    points[name], high = cuts_of(event.get(name), name)
+                    if points[name] is not high:
+                        ranged.add(name)
+            if ranged and not ranged.isdisjoint(names):
+                found &= _meeting_ranges(axis, key, event)
+            else:
+                found &= axis.masks[bisect_right(axis.cuts, cut_of(key, points))] | axis.free
+            if not found:
+                break
+        return found
+
+    def has_box_around(self, intervals: Mapping[str, Interval]) -> bool:
+        """Whether one box takes all that lies in these intervals; residual tests do not count."""
+        found = self._alive
+        for name, axis in self._axes.items():
+            interval = intervals.get(name)
+            found &= axis.free if interval is None else axis.containing(interval.low, interval.high)
+        return found != 0
+
+    def owners_near(self, intervals: Mapping[str, Interval]) -> list[Any]:
+        """The owner of each box that shares points with these intervals, or touches them: one for each box."""
+        found = self._alive
+        for name, interval in intervals.items():
+            axis = self._axes.get(name)
+            if axis is not None:
+                found &= axis.meeting(interval.low, interval.high)
+        return _chosen(self._owners, found)
 
     def _failing(self, tested: int, event: Event) -> int:
         """Those of some boxes whose residual tests the event does not pass."""
@@ -186,6 +229,35 @@ class BoxMasks:
         return [all(passes(test, points) for test in some) for some in tests]
 
 
+_Key = TypeVar("_Key", str, Derived)
+
+
+def _insert(axes: dict[_Key, _MaskedAxis], intervals: Mapping[_Key, Interval], bit: int) -> None:
+    """A new box, the last of all, takes what its intervals say."""
+    for key in intervals.keys() - axes.keys():
+        axes[key] = _MaskedAxis(bit - 1)
+    for key, axis in axes.items():
+        interval = intervals.get(key)
+        if interval is None:
+            axis.free |= bit
+        else:
+            axis.insert(interval.low, interval.high, bit)
+
+
+def _meeting_ranges(axis: _MaskedAxis, key: Derived, event: Event) -> int:
+    """The boxes that take a value that an expression may have, where attributes are ranges."""
+    values = computed(key, batch_of_rows([event], names_on(key)))
+    if len(values.anything):
+        return reduce(or_, axis.masks, axis.free)
+    for piece in values.pieces:
+        return axis.meeting(_cut(piece, piece.low), _cut(piece, piece.low if piece.high is None else piece.high))
+    return axis.meeting(MISSING.low, MISSING.low)
+
+
+def _cut(piece: Piece, values: Values) -> Cut:
+    return piece.section, values.numbers[0].item() if values.texts is None else values.texts[0]
+
+
 def _chosen(items: Sequence[Any], bits: int) -> list[Any]:
     """The items whose bits are set."""
     if bits.bit_count() > _FEW_BITS:
@@ -196,8 +268,3 @@ def _chosen(items: Sequence[Any], bits: int) -> list[Any]:
         chosen.append(items[lowest.bit_length() - 1])
         bits ^= lowest
     return chosen
-
-
-def _cut_list(cuts: Cuts) -> list[Cut]:
-    sections = [_SECTIONS[section] for section in cuts.sections.tolist()]
-    return list(zip(sections, cuts.values.tolist(), strict=True))

@@ -54,6 +54,17 @@ def chosen(section: Section, low: Values, high: Values | None, choice: npt.NDArr
     return Operand(section, low_column, high_column, known)
 
 
+def taken(operand: Operand, places: npt.NDArray[np.int64]) -> Operand:
+    """Some of the values."""
+    low = _taken(operand.low, places)
+    high = low if not operand.ranged else _taken(operand.high, places)
+    return Operand(operand.section, low, high, operand.known[places])
+
+
+def _taken(column: Numbers | Strings, places: npt.NDArray[np.int64]) -> Numbers | Strings:
+    return Strings(column.texts, column.choice[places]) if isinstance(column, Strings) else column[places]
+
+
 def _column(values: Values, choice: npt.NDArray[np.int64]) -> Numbers | Strings:
     if values.texts is None:
         return values.numbers[choice]

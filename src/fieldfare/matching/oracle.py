@@ -15,11 +15,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any, ClassVar
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.parsers.spark import SparkParser
 
 from fieldfare.errors import UnsupportedConditionError
+from fieldfare.matching import oracle_functions as functions
 from fieldfare.model import Range, Scalar, SubscriptionId
 
 
@@ -58,9 +62,21 @@ def holds(condition: str, event: Mapping[str, Scalar | Range]) -> bool:
     return any(_truth(tree, dict(point)) is True for point in itertools.product(*choices))
 
 
+class _Dialect(Spark):
+    """Spark's SQL, in which a call is a name and its arguments."""
+
+    class Parser(SparkParser):
+        """Rewrites no function into another."""
+
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: parser for name, parser in SparkParser.FUNCTION_PARSERS.items() if name == "CAST"
+        }
+
+
 @functools.lru_cache(maxsize=4096)
 def _parsed(condition: str) -> exp.Expr:
-    return sqlglot.parse_one(condition, read="spark")
+    return sqlglot.parse_one(condition, read=_Dialect)
 
 
 def _truth(node: exp.Expr, event: Point) -> Truth:
@@ -87,6 +103,8 @@ def _predicate(node: exp.Expr, event: Point) -> Truth:
     match node:
         case exp.Is(expression=exp.Null()):
             return _operand(node.this, event) is None
+        case exp.Is(expression=exp.Boolean()) if not isinstance(node.this, exp.Column):
+            return _truth(node.this, event) is bool(node.expression.this)
         case exp.NullSafeEQ():
             return _null_safe_equal(node, event)
         case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE():
@@ -100,9 +118,13 @@ def _predicate(node: exp.Expr, event: Point) -> Truth:
                 differs = _and(differs, _compare(exp.NEQ, node.this, alternative, event))
             return _not(differs)
         case exp.Like():
-            return _like(_operand(node.this, event), node.expression.this, "\\")
+            return _like(_operand(node.this, event), _operand(node.expression, event), "\\")
+        case exp.ILike():
+            texts = (_text(_operand(side, event)) for side in (node.this, node.expression))
+            lowered = [None if text is None else text.lower() for text in texts]
+            return _like(lowered[0], lowered[1], "\\")
         case exp.Escape(this=exp.Like() as like):
-            answer = _like(_operand(like.this, event), like.expression.this, node.expression.this)
+            answer = _like(_operand(like.this, event), _operand(like.expression, event), node.expression.this)
             return _not(answer) if like.args.get("negate") else answer
         case _:
             value = _operand(node, event)
@@ -132,11 +154,29 @@ def _section(value: Value) -> type | None:
 def _pair(left: exp.Expr, right: exp.Expr, event: Point) -> tuple[Value, Value]:
     """Both sides' values. A quoted date becomes a time where the other side is one."""
     values = _operand(left, event), _operand(right, event)
+    for at, (side, other) in enumerate(((left, right), (right, left))):
+        target = _target(side) if other.is_string else None
+        if target is not None:  # a call gives a type, which a quoted text is read as
+            cast = _cast(other.this, target)
+            return (values[0], cast) if at == 0 else (cast, values[1])
     if isinstance(values[0], Time) and right.is_string:
         return values[0], _parsed_time(right.this)
     if isinstance(values[1], Time) and left.is_string:
         return _parsed_time(left.this), values[1]
     return values
+
+
+def _target(node: exp.Expr) -> str | None:
+    """The type of a call, if it is no text."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.TryCast):
+        kind = node.args["to"].sql("spark").lower()
+        return None if kind == "string" else str(kind)
+    name = node.this.lower() if isinstance(node, exp.Anonymous) else ""
+    if name in functions.NUMBER_RESULT or name in functions.TIME_FIELDS:
+        return "double"
+    return {"date": "date", "date_trunc": "timestamp", "from_utc_timestamp": "timestamp"}.get(name)
 
 
 def _compare(operator: type[exp.Binary], left: exp.Expr, right: exp.Expr, event: Point) -> Truth:
@@ -162,14 +202,17 @@ def _null_safe_equal(node: exp.Expr, event: Point) -> bool:
     return _section(a) is not None and _section(a) is _section(b) and a == b
 
 
-def _like(text: Value, pattern: str, escape: str) -> Truth:
-    if not isinstance(text, str):
+def _like(text: Value, pattern: Value, escape: str) -> Truth:
+    if not isinstance(text, str) or not isinstance(pattern, str):
         return None
     expression = ""
     characters = iter(pattern)
     for character in characters:
         if character == escape:
-            expression += re.escape(next(characters))
+            escaped = next(characters, None)
+            if escaped not in ("%", "_", escape):
+                return None
+            expression += re.escape(escaped)
         else:
             expression += {"%": ".*", "_": "."}.get(character, re.escape(character))
     return re.fullmatch(expression, text, re.DOTALL) is not None
@@ -197,12 +240,126 @@ def _operand(node: exp.Expr, event: Point) -> Value:
             return _number("-" + node.this.this)
         case exp.Neg():
             return _arithmetic(exp.Sub, 0, _operand(node.this, event))
-        case exp.Cast(this=exp.Literal(is_string=True)):
+        case exp.Cast(this=exp.Literal(is_string=True)) if not isinstance(node, exp.TryCast):
             return _parsed_time(node.this.this)
+        case exp.Add(expression=exp.Interval() as interval) | exp.Sub(expression=exp.Interval() as interval):
+            when = _time(_operand(node.this, event))
+            amount = Decimal(interval.this.this) * (1 if isinstance(node, exp.Add) else -1)
+            unit = interval.args["unit"].name.upper().removesuffix("S")
+            return None if when is None else Time(functions.shifted(when.microseconds, amount, unit))
+        case _:
+            return _calculated(node, event)
+
+
+def _calculated(node: exp.Expr, event: Point) -> Value:
+    """The value of arithmetic, a cast, a choice, a call, or a condition."""
+    match node:
         case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod():
             return _arithmetic(type(node), _operand(node.this, event), _operand(node.expression, event))
+        case exp.TryCast():
+            cast = _cast(_present(_operand(node.this, event)), node.args["to"].sql("spark").lower())
+            return cast[:10] if isinstance(cast, str) and _target(node.this) == "date" else cast
+        case exp.DPipe():
+            return _called("concat", [_operand(node.this, event), _operand(node.expression, event)])
+        case exp.IntDiv():
+            return _called("div", [_operand(node.this, event), _operand(node.expression, event)])
+        case exp.Case():
+            return _case(node, event)
+        case exp.If():
+            return _operand(node.args["true" if _truth(node.this, event) is True else "false"], event)
+        case exp.Anonymous():
+            return _called(node.this.lower(), [_operand(part, event) for part in node.expressions], node)
+        case exp.Predicate() | exp.Connector() | exp.Not() | exp.Is() | exp.Between() | exp.In() | exp.Escape():
+            return _truth(node, event)
         case _:
             raise UnsupportedConditionError(f"the oracle does not know {type(node).__name__}", node.sql("spark"))
+
+
+# Functions
+
+
+def _present(value: Value) -> Value:
+    """A value in an expression: NaN counts as NULL there."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _text(value: Value) -> str | None:
+    return None if _present(value) is None else functions.text(value)
+
+
+def _time(value: Value) -> Time | None:
+    return _parsed_time(value) if isinstance(value, str) else value if isinstance(value, Time) else None
+
+
+def _case(node: exp.Case, event: Point) -> Value:
+    for branch in node.args["ifs"]:
+        subject = node.this
+        held = _truth(branch.this, event) if subject is None else _compare(exp.EQ, subject, branch.this, event)
+        if held is True:
+            return _present(_operand(branch.args["true"], event))
+    default = node.args.get("default")
+    return None if default is None else _present(_operand(default, event))
+
+
+def _cast(value: Value, kind: str) -> Value:
+    if value is None:
+        return None
+    match kind:
+        case "string":
+            return functions.text(value)
+        case "boolean":
+            return value if isinstance(value, bool) else functions.to_boolean(value)
+        case "date" | "timestamp":
+            if isinstance(value, int | float):
+                return None if kind == "date" or isinstance(value, bool) else Time(int(value * 1_000_000))
+            when = _time(value)
+            return when if when is None or kind == "timestamp" else Time(functions.truncated("DAY", when.microseconds))
+        case "double":
+            return functions.to_float(value)
+        case _:
+            return functions.to_integer(value, kind)
+
+
+def _called(name: str, arguments: list[Value], node: exp.Expr | None = None) -> Value:
+    """The value of a call."""
+    arguments = [_present(argument) for argument in arguments]
+    name = functions.SYNONYMS.get(name, name)
+    match name:
+        case "coalesce" | "ifnull" | "nvl":
+            return next((argument for argument in arguments if argument is not None), None)
+        case "if" if node is not None:
+            return arguments[1] if arguments[0] is True else arguments[2]
+        case "nullif":
+            same = _section(arguments[0]) is _section(arguments[1]) and arguments[0] == arguments[1]
+            return None if same else arguments[0]
+        case "isnull" | "isnotnull":
+            return (arguments[0] is None) is (name == "isnull")
+        case "greatest" | "least":
+            known = [argument for argument in arguments if argument is not None]
+            if len({_section(argument) for argument in known}) != 1:
+                return None
+            return max(known) if name == "greatest" else min(known)
+        case "date" | "timestamp" | "int" | "bigint" | "double" | "string" | "boolean":
+            return _cast(arguments[0], name)
+    if None in arguments:
+        return None
+    if name in functions.TIME_FIELDS or name in {"date_trunc", "from_utc_timestamp"}:
+        when = _time(arguments[1 if name == "date_trunc" else 0])
+        return None if when is None else _of_time(name, when.microseconds, arguments)
+    if name in {"abs", "ceil", "floor", "round", "div", "pmod", "power", "sqrt", "sign", "mod"}:
+        if any(_section(argument) is not float for argument in arguments):
+            return None
+        number: float | None = functions.of_numbers(name, *arguments)
+        return number
+    return functions.of_texts(name, [functions.text(argument) for argument in arguments], arguments)
+
+
+def _of_time(name: str, microseconds: int, arguments: list[Value]) -> Value:
+    if name == "date_trunc":
+        return Time(functions.truncated(str(arguments[0]), microseconds))
+    if name == "from_utc_timestamp":
+        return Time(functions.local(microseconds, str(arguments[1])))
+    return functions.time_field(name, microseconds)
 
 
 def _number(text: str) -> int | float:

@@ -5,6 +5,7 @@ Removing a subscription from a part only clears the bits of its boxes, in a copy
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,11 +16,14 @@ import numpy.typing as npt
 from fieldfare.boxes import BoxTable
 from fieldfare.matching.axis import NULL_SLOT, Axis
 from fieldfare.matching.batch import Batch
+from fieldfare.matching.evaluation import computed
 from fieldfare.matching.lanes import LANES
 from fieldfare.matching.lists import empty_values, locality_order
+from fieldfare.matching.promotion import placed
 from fieldfare.matching.residual import Residuals
 from fieldfare.matching.tree import CHECKED, DISTINCT, PLAIN, Column, Tree, build_tree
 from fieldfare.matching.tree_search import SPARE, Events, Found, match_events
+from fieldfare.model import Derived, Test
 
 _CACHED_BYTES = 1 << 21  # a tree up to about this size stays in a core's cache whatever the order of the events
 _REORDERED_EVENTS_MIN = 64  # fewer events rarely meet in the tree
@@ -43,29 +47,31 @@ class Part:
     """Boxes in rank space, with the subscriptions they belong to (`owners`, by number within the part)."""
 
     attributes: tuple[str, ...]
-    axes: tuple[Axis, ...]
+    axes: tuple[Axis, ...]  # of the attributes, and after them of `derived`
     tree: Tree
     owners: npt.NDArray[np.int32]  # the owner of the box at each place
     owner_count: int
     several: bool  # some subscription has several boxes
     residuals: Residuals  # by place
+    derived: tuple[Derived, ...] = ()
 
     @staticmethod
     def build(table: BoxTable, owner_count: int) -> Part:
         """The part with the boxes of `table`, whose owners are numbered below `owner_count`."""
-        attributes = tuple(sorted(table.axes))
-        axes = tuple(Axis.of(table.axes[attribute]) for attribute in attributes)
+        plain, promoted, all_tests = placed(table)
+        attributes, derived = tuple(sorted(plain)), tuple(promoted)
+        given = [*(plain[attribute] for attribute in attributes), *promoted.values()]
+        axes = tuple(map(Axis.of, given))
         columns = []
-        for attribute, axis in zip(attributes, axes, strict=True):
-            column = table.axes[attribute]
+        for column, axis in zip(given, axes, strict=True):
             low, high = axis.slots_of_cuts(column.low), axis.slots_of_cuts(column.high) - 1
             columns.append(Column(column.boxes, low, high, axis.last_slot))
-        tree, boxes = build_tree(columns, _modes(table, owner_count))
+        tree, boxes = build_tree(columns, _modes(table, all_tests, owner_count))
         owners = np.where(boxes >= 0, table.owners[boxes] if len(table) else 0, 0).astype(np.int32)
-        places = {int(boxes[place]): place for place in np.flatnonzero(np.isin(boxes, list(table.tests))).tolist()}
-        residuals = Residuals.of({places[box]: tests for box, tests in table.tests.items()})
+        places = {int(boxes[place]): place for place in np.flatnonzero(np.isin(boxes, list(all_tests))).tolist()}
+        residuals = Residuals.of({places[box]: tests for box, tests in all_tests.items()})
         several = bool(len(table)) and int(np.bincount(table.owners, minlength=1).max()) > 1
-        return Part(attributes, axes, tree, owners, owner_count, several, residuals)
+        return Part(attributes, axes, tree, owners, owner_count, several, residuals, derived)
 
     @property
     def nbytes(self) -> int:
@@ -125,7 +131,10 @@ class Part:
     def _slots(self, batch: Batch) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         low = np.full((batch.rows, len(self.axes)), NULL_SLOT, np.int32)
         pieces = [batch.columns.get(attribute, ()) for attribute in self.attributes]
+        values = [computed(axis, batch) for axis in self.derived]
+        pieces += [some.pieces for some in values]
         ranged = any(piece.high is not None for column in pieces for piece in column)
+        ranged = ranged or any(len(some.anything) for some in values)
         high = low.copy() if ranged else low
         for number, (axis, column) in enumerate(zip(self.axes, pieces, strict=True)):
             for piece in column:
@@ -135,6 +144,9 @@ class Part:
                     high[rows, number] = axis.slots_of_values(piece.section, piece.high)
                 elif ranged:
                     high[rows, number] = low[rows, number]
+        for number, some in enumerate(values, len(self.attributes)):
+            if len(some.anything):
+                high[some.anything, number] = self.axes[number].last_slot
         return low, high
 
     def _checked(
@@ -151,12 +163,12 @@ class Part:
         return events, places
 
 
-def _modes(table: BoxTable, owner_count: int) -> npt.NDArray[np.int8]:
+def _modes(table: BoxTable, tests: Mapping[int, tuple[Test, ...]], owner_count: int) -> npt.NDArray[np.int8]:
     """How the matches of each box are emitted: all boxes of an owner with residual tests are checked."""
     modes = np.where(table.overlapping, np.int8(DISTINCT), np.int8(PLAIN))
-    if table.tests:
+    if tests:
         tested = np.zeros(owner_count, np.bool_)
-        tested[table.owners[list(table.tests)]] = True
+        tested[table.owners[list(tests)]] = True
         modes[tested[table.owners]] = CHECKED
     return modes
 

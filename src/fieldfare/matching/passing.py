@@ -9,13 +9,18 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from fieldfare.language.leaves import calculated
+from fieldfare.language.arithmetic import calculated
+from fieldfare.language.expressions import names_in
+from fieldfare.language.scalars import cut_of
 from fieldfare.model import (
     AllOf,
     AnyOf,
     Attribute,
+    Call,
     Comparison,
     Cut,
+    Derived,
+    DerivedWithin,
     Expression,
     Interval,
     Like,
@@ -49,7 +54,9 @@ def attributes_of(tests: Iterable[Test]) -> frozenset[str]:
             case AllOf() | AnyOf():
                 names |= _names_combined(test)
             case Comparison(_, left, right):
-                names |= _names(left) | _names(right)
+                names |= names_in(left) | names_in(right)
+            case DerivedWithin(axis):
+                names |= names_on(axis)
             case _:
                 names.add(test.attribute)
     return frozenset(names)
@@ -60,10 +67,10 @@ def _names_combined(test: AllOf | AnyOf) -> frozenset[str]:
     return attributes_of(test.tests)
 
 
-def _names(expression: Expression) -> set[str]:
-    if isinstance(expression, Attribute):
-        return {expression.name}
-    return set() if isinstance(expression, Literal) else _names(expression.left) | _names(expression.right)
+@functools.lru_cache(maxsize=65_536)
+def names_on(axis: Derived) -> frozenset[str]:
+    """The attributes that a derived axis needs."""
+    return frozenset(names_in(axis.expression))
 
 
 def passes(test: Test, points: Points) -> bool:
@@ -75,6 +82,8 @@ def passes(test: Test, points: Points) -> bool:
             return _is_like(test, points[test.attribute])
         case Within():
             return _is_within(test.intervals, points[test.attribute])
+        case DerivedWithin(axis, intervals):
+            return _is_within(intervals, cut_of(axis, points))
         case AllOf(tests):
             return all(passes(part, points) for part in tests)
         case AnyOf(tests):
@@ -112,6 +121,8 @@ def _value(expression: Expression, points: Points) -> Cut:
     if isinstance(expression, Literal):
         value = expression.value
         return expression.section, value.encode() if isinstance(value, str) else value
+    if isinstance(expression, Call):
+        raise TypeError(f"a comparison has no call of {expression.function}")
     (section, left), (other, right) = _value(expression.left, points), _value(expression.right, points)
     if section is not _NUMBER or other is not _NUMBER or isinstance(left, bytes) or isinstance(right, bytes):
         return _UNKNOWN

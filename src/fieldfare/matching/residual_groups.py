@@ -119,10 +119,12 @@ def _unfold(expression: Expression, steps: list[Step], literals: list[Any]) -> N
         value = int(expression.value) if isinstance(expression.value, bool) else expression.value
         steps.append(Parameter(expression.section, type(value).__name__))
         literals.append(value)
-    else:
+    elif isinstance(expression, Arithmetic):
         _unfold(expression.left, steps, literals)
         _unfold(expression.right, steps, literals)
         steps.append(expression.operator)
+    else:
+        raise TypeError(f"a comparison has no call of {expression.function}")
 
 
 def group_of(shape: Shape, literals: Sequence[tuple[Any, ...]]) -> Group:

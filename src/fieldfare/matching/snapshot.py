@@ -26,12 +26,15 @@ from fieldfare.matching.axis import Axis
 from fieldfare.matching.batch import Texts
 from fieldfare.matching.ids import IdLookup
 from fieldfare.matching.part import Part
+from fieldfare.matching.passing import names_on
 from fieldfare.matching.residual import Residuals
 from fieldfare.matching.segment import Segment
 from fieldfare.matching.slots import Grid
 from fieldfare.matching.tree import Tree
+from fieldfare.model import AxisKey, Derived
 
-FORMAT = 2
+FORMAT = 3
+_READABLE = (2, FORMAT)  # 2 had no derived axes
 _ALIGNMENT = 64
 Manifest = TypeVar("Manifest", bound=msgspec.Struct)
 _MANIFEST, _ARRAYS, _IDS = "index.json", "arrays.bin", "ids.arrow"
@@ -44,10 +47,11 @@ class _Array(msgspec.Struct, frozen=True):
     checksum: int
 
 
-class _Axis(msgspec.Struct, frozen=True):
+class _Axis(msgspec.Struct, frozen=True, omit_defaults=True):
     attribute: str
     origin: float
     cells_per_unit: float
+    expression: bytes | None = None  # of a derived axis, whose attribute is empty
 
 
 class _Segment(msgspec.Struct, frozen=True):
@@ -110,12 +114,17 @@ def _write(segments: tuple[Segment, ...], folder: Path) -> None:
 
 def _write_segment(file: Any, segment: Segment) -> _Segment:
     part = segment.part
+    keys: list[AxisKey] = [*part.attributes, *part.derived]
     axes = [
-        _Axis(name, axis.grid.origin, axis.grid.cells_per_unit)
-        for name, axis in zip(part.attributes, part.axes, strict=True)
+        _Axis(key if isinstance(key, str) else "", axis.grid.origin, axis.grid.cells_per_unit, _code(key))
+        for key, axis in zip(keys, part.axes, strict=True)
     ]
     arrays = {name: _write_array(file, array) for name, array in _arrays(segment)}
     return _Segment(axes, part.owner_count, part.several, arrays)
+
+
+def _code(key: AxisKey) -> bytes | None:
+    return None if isinstance(key, str) else key.code
 
 
 def _arrays(segment: Segment) -> Iterator[tuple[str, npt.NDArray[Any]]]:
@@ -156,7 +165,9 @@ def _encoded_ids(segments: tuple[Segment, ...]) -> pa.Buffer:
 
 def saved_attributes(folder: Path) -> set[str]:
     """The attributes that the boxes of a saved index constrain, read from its manifest alone."""
-    return {axis.attribute for segment in _read_manifest(folder).segments for axis in segment.axes}
+    axes = [axis for segment in _read_manifest(folder).segments for axis in segment.axes]
+    names = {axis.attribute for axis in axes if axis.expression is None}
+    return names.union(*(names_on(Derived(axis.expression)) for axis in axes if axis.expression is not None))
 
 
 def load_segments(folder: Path, *, verify: bool) -> tuple[Segment, ...]:
@@ -193,9 +204,10 @@ def _read_manifest(folder: Path) -> _Manifest:
         raise SnapshotError(f"{folder} holds no saved index: {error.strerror}") from error
     try:
         found = msgspec.json.decode(text, type=dict[str, Any]).get("format")
-        if found != FORMAT:
+        if found not in _READABLE:
+            readable = " and ".join(map(str, _READABLE))
             raise SnapshotError(
-                f"{folder} has format {found}; this version reads format {FORMAT}: build the index anew"
+                f"{folder} has format {found}; this version reads formats {readable}: build the index anew"
             )
         manifest = msgspec.json.decode(text, type=_Manifest)
     except msgspec.DecodeError as error:
@@ -216,13 +228,14 @@ def _segment(described: _Segment, arrays: Mapping[str, npt.NDArray[Any]], ids: p
     axes = tuple(_axis(number, axis, arrays) for number, axis in enumerate(described.axes))
     tree = Tree(**{field: arrays[f"tree.{field}"] for field in Tree._fields})
     part = Part(
-        attributes=tuple(axis.attribute for axis in described.axes),
+        attributes=tuple(axis.attribute for axis in described.axes if axis.expression is None),
         axes=axes,
         tree=tree,
         owners=arrays["owners"],
         owner_count=described.owner_count,
         several=described.several,
         residuals=Residuals.decoded(arrays["residuals"].tobytes()),
+        derived=tuple(Derived(axis.expression) for axis in described.axes if axis.expression is not None),
     )
     return Segment(part, ids, arrays["live"], IdLookup(ids))
 

@@ -19,6 +19,7 @@ from fieldfare.matching.batch import Batch
 from fieldfare.matching.lists import copy_lists, copy_single, empty_values
 from fieldfare.matching.masks import BoxMasks
 from fieldfare.matching.part import Matches
+from fieldfare.matching.passing import names_on
 from fieldfare.matching.rows import Event, batch_of_rows
 from fieldfare.matching.segment import Segment, merged
 from fieldfare.model import SubscriptionId
@@ -60,7 +61,8 @@ class SegmentStack:
     def attributes(self) -> tuple[str, ...]:
         """The attributes that conditions ask about."""
         parts = [segment.part for segment in self.segments]
-        return tuple(sorted({name for part in parts for name in (*part.attributes, *part.residuals.attributes)}))
+        names = {name for part in parts for name in (*part.attributes, *part.residuals.attributes)}
+        return tuple(sorted(names.union(*(names_on(axis) for part in parts for axis in part.derived))))
 
     @cached_property
     def has_dotted(self) -> bool:

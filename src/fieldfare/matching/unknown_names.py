@@ -13,7 +13,7 @@ import pyarrow as pa
 from fieldfare.errors import UnknownAttributeError
 from fieldfare.language import compile_many
 from fieldfare.language.hints import is_other_case, likely_name, position_of
-from fieldfare.matching.passing import attributes_of
+from fieldfare.matching.passing import attributes_of, names_on
 
 
 def names_of_schema(schema: pa.Schema) -> list[str]:
@@ -54,6 +54,9 @@ def errors_of_case(
     for name, other in wrong.items():
         boxes = [] if name not in table.axes else table.axes[name].boxes.tolist()
         boxes += [box for box, tests in table.tests.items() if name in attributes_of(tests)]
+        boxes += [
+            box for axis, column in table.derived.items() if name in names_on(axis) for box in column.boxes.tolist()
+        ]
         for number in {int(table.owners[box]) for box in boxes}:
             text = conditions[number]
             errors[number] = UnknownAttributeError(_sentence(name, other), text, position_of(name, text))

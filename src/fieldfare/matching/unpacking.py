@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
 from fieldfare.boxes import AxisColumn, BoxTable
 from fieldfare.matching.lanes import LANES
 from fieldfare.matching.part import Part
+from fieldfare.matching.promotion import with_derived, with_intervals
 from fieldfare.matching.tree import PLAIN, Tree
+from fieldfare.model import Derived, Interval, Test
 
 
 def boxes_of_part(part: Part) -> BoxTable:
@@ -21,18 +25,39 @@ def boxes_of_part(part: Part) -> BoxTable:
     for tile in range(len(tree.tile_modes)):
         for use in range(tree.tile_uses[tile], tree.tile_uses[tile + 1]):
             found.setdefault(int(tree.tile_attributes[use]), []).append(_slots_of_use(tree, tile, use, alive))
-    axes = {}
+    axes: dict[str, AxisColumn] = {}
+    promoted: dict[Derived, AxisColumn] = {}
     for attribute, pieces in sorted(found.items()):
         axis = part.axes[attribute]
         at, low, high = (np.concatenate(column) for column in zip(*pieces, strict=True))
         constrained = (low > 0) | (high < axis.last_slot)
         order = np.flatnonzero(constrained)
         boxes = number_of[at[order]].astype(np.int32)
-        axes[part.attributes[attribute]] = AxisColumn(boxes, axis.cuts_at(low[order]), axis.cuts_at(high[order] + 1))
+        column = AxisColumn(boxes, axis.cuts_at(low[order]), axis.cuts_at(high[order] + 1))
+        if attribute < len(part.attributes):
+            axes[part.attributes[attribute]] = column
+        else:
+            promoted[part.derived[attribute - len(part.attributes)]] = column
     words = np.diff(tree.tile_words)
     modes = np.repeat(tree.tile_modes, words * LANES)
     tests = {int(number_of[place]): tests for place, tests in part.residuals.tests().items() if alive[place]}
-    return BoxTable(part.owners[places], axes, modes[places] != PLAIN, tests)
+    left, derived = _with_derived(promoted, tests)
+    return BoxTable(part.owners[places], axes, modes[places] != PLAIN, left, derived)
+
+
+def _with_derived(
+    promoted: Mapping[Derived, AxisColumn], tests: Mapping[int, tuple[Test, ...]]
+) -> tuple[dict[int, tuple[Test, ...]], dict[Derived, AxisColumn]]:
+    """The tests that are no intervals on expressions, and all such intervals."""
+    demoted: dict[Derived, dict[int, Interval]] = {}
+    left: dict[int, tuple[Test, ...]] = {}
+    for box, some in tests.items():
+        intervals, others = with_derived(some)
+        for axis, interval in intervals.items():
+            demoted.setdefault(axis, {})[box] = interval
+        if others:
+            left[box] = others
+    return left, with_intervals(promoted, demoted)
 
 
 def _slots_of_use(

@@ -43,6 +43,12 @@ class Dial(Effect, frozen=True):
     address: str
 
 
+class Warn(Effect, frozen=True):
+    """Tell whoever runs this node of something that is wrong around it, and that the node cannot mend."""
+
+    text: str
+
+
 class SendDatagram(Effect, frozen=True):
     """Send a message that may be lost, doubled or overtaken. Nothing tells whether it arrives."""
 
@@ -71,6 +77,7 @@ class Fetch(Effect, frozen=True):
     reader: Hashable
     stream: str
     after: Position
+    part: str = ""  # of the stream, if only the losses of that part are to be told
 
 
 # Conditions
@@ -89,6 +96,14 @@ class MergeInterest(Effect, frozen=True):
 
     number: int
     merge: Any  # a routing.interest.Merge
+
+
+class SummariseInterest(Effect, frozen=True):
+    """Cover conditions with few boxes, beside other work; answered by InterestSummarised."""
+
+    number: int
+    conditions: Sequence[str]
+    boxes_max: int
 
 
 # Webhooks

@@ -1,4 +1,7 @@
-"""What a client and its edge send to each other: JSON, a frame on each line, versioned by the protocol's name."""
+"""What a client and its edge send to each other: JSON, a frame on each line, versioned by the protocol's name.
+
+The frames by which a publisher moves to another edge are in `move_frames`; `protocol` puts all of them together.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +26,18 @@ Name: TypeAlias = Annotated[str, Meta(pattern=NAME_PATTERN)]  # of a topic, a su
 ConditionText: TypeAlias = Annotated[str, Meta(max_length=CONDITION_CHARACTERS_MAX)]
 Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]  # an id that others made
 Window: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
+# The id of an edge's log. Positions belong to one; empty: the client has none yet.
+PositionLog: TypeAlias = Annotated[str, Meta(max_length=64)]
 
 
-class _Frame(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True, tag_field="type"):
-    pass
+class Frame(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True, tag_field="type"):
+    """A line of the protocol."""
 
 
 # What a client sends. Every request is answered by a frame with its ref: the one named, or Refused.
 
 
-class Publish(_Frame, frozen=True, tag="publish"):
+class Publish(Frame, frozen=True, tag="publish"):
     """Events for a topic; answered by Accepted, for all of them or for none.
 
     A publisher that numbers its events, from `sequence` on without gaps, may send them again when no answer came: what
@@ -49,12 +54,16 @@ class Publish(_Frame, frozen=True, tag="publish"):
     qos: Published = Published()
 
 
-class Subscribe(_Frame, frozen=True, tag="subscribe"):
+class Subscribe(Frame, frozen=True, tag="subscribe"):
     """A new subscription, delivered on this connection; answered by Subscribed.
 
     Without a name it lives as long as the connection; a client that comes back, be it after a crash of the edge,
     subscribes again with `after`, and misses nothing that a reliable topic accepted. With a name it is durable: it
     lives, and its events wait, until Unsubscribe; subscribing again by the same name goes on where it was.
+
+    A client that says in `log` to which log its position belongs, be it to none, is told the edge's own. If that is
+    another one, it is told of a gap, and begins where it would without `after`. Of several edges one is the home of a
+    durable subscription; such a client is told where that is.
     """
 
     ref: Ref
@@ -66,9 +75,12 @@ class Subscribe(_Frame, frozen=True, tag="subscribe"):
     window: Window = 1024  # so many events may be on their way without an acknowledgement
     webhook: Annotated[str, Meta(max_length=2048)] | None = None  # deliver by POST to this URL; needs a name
     wants_mark: bool = False  # send a notice `caught_up` when all that was there has been sent
+    log: PositionLog | None = None
+    is_name_new: bool = False  # the name was made up for this request: other edges need not be asked for it
+    previous: Text | None = None  # with `after`: the id of the unnamed subscription that this one goes on with
 
 
-class Attach(_Frame, frozen=True, tag="attach"):
+class Attach(Frame, frozen=True, tag="attach"):
     """Deliver a durable subscription on this connection, and no longer on another; answered by Subscribed."""
 
     ref: Ref
@@ -76,9 +88,11 @@ class Attach(_Frame, frozen=True, tag="attach"):
     after: Position | None = None  # acknowledges up to there; None goes on after what was acknowledged last
     window: Window = 1024
     wants_mark: bool = False  # as in Subscribe
+    log: PositionLog | None = None  # as in Subscribe
+    topic: Name | None = None  # where other edges are to be asked for it; None: in all topics that this edge uses
 
 
-class Ack(_Frame, frozen=True, tag="ack"):
+class Ack(Frame, frozen=True, tag="ack"):
     """All events of a subscription up to a position have been received and dealt with. Not answered."""
 
     subscription: str
@@ -86,20 +100,22 @@ class Ack(_Frame, frozen=True, tag="ack"):
     is_final: bool = True  # False: they have left this connection, send more, but keep them for the next
 
 
-class Detach(_Frame, frozen=True, tag="detach"):
+class Detach(Frame, frozen=True, tag="detach"):
     """Deliver no more of a subscription here; a durable one waits for the next Attach. Not answered."""
 
     subscription: str
 
 
-class Unsubscribe(_Frame, frozen=True, tag="unsubscribe"):
+class Unsubscribe(Frame, frozen=True, tag="unsubscribe"):
     """End a subscription; answered by Unsubscribed."""
 
     ref: Ref
     subscription: str
+    log: PositionLog | None = None  # of a client that can be told of its home at another edge; empty, or any log
+    topic: Name | None = None  # as in Attach
 
 
-class DeclareTopic(_Frame, frozen=True, tag="declare_topic"):
+class DeclareTopic(Frame, frozen=True, tag="declare_topic"):
     """Create a topic, or change what it offers to those that subscribe from now on; answered by Done."""
 
     ref: Ref
@@ -108,23 +124,27 @@ class DeclareTopic(_Frame, frozen=True, tag="declare_topic"):
     matching: Matching = "edge"
 
 
-class List(_Frame, frozen=True, tag="list"):
-    """Ask for the topics, the subscriptions, or the dead letters of one; answered by Listed, page by page."""
+class List(Frame, frozen=True, tag="list"):
+    """Ask for the topics, the subscriptions, or the dead letters of one; answered by Listed, page by page.
+
+    Or for the edges of this edge's network, those with most room first; or, at a broker of a tree, for its publishers
+    and what is known of where they should be. A subscription that is named is looked for at
+    other edges too, and whoever asks is told where its home is.
+    """
 
     ref: Ref
-    what: Literal["topics", "subscriptions", "dead_letters"]
+    what: Literal["topics", "subscriptions", "dead_letters", "edges", "placement"]
     after: str = ""  # the last name of the page before
     count_max: Annotated[int, Meta(ge=1, le=1000)] = 100
     subscription: str | None = None
-
-
-ClientFrame: TypeAlias = Publish | Subscribe | Attach | Ack | Detach | Unsubscribe | DeclareTopic | List
+    log: PositionLog | None = None  # as in Unsubscribe
+    topic: Name | None = None  # of the subscription that is named: as in Attach
 
 
 # What an edge sends.
 
 
-class Accepted(_Frame, frozen=True, tag="accepted"):
+class Accepted(Frame, frozen=True, tag="accepted"):
     """A publication is accepted, and if its topic is reliable, it will survive."""
 
     ref: Ref
@@ -132,16 +152,17 @@ class Accepted(_Frame, frozen=True, tag="accepted"):
     duplicates: int = 0  # so many of them had been accepted before
 
 
-class Subscribed(_Frame, frozen=True, tag="subscribed"):
+class Subscribed(Frame, frozen=True, tag="subscribed"):
     """A subscription is in force: every matching event that is published from now on is delivered."""
 
     ref: Ref
     subscription: str
     position: Position  # it begins after this one
     is_new: bool = True
+    log: PositionLog = ""  # to which its positions belong, if the request says that its client knows of logs
 
 
-class Deliver(_Frame, frozen=True, tag="deliver"):
+class Deliver(Frame, frozen=True, tag="deliver"):
     """Events for a subscription, each a Delivery, in order. A client that saw a position before passes over it."""
 
     subscription: str
@@ -158,10 +179,16 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     publisher: str | None = None
 
 
-NoticeKind: TypeAlias = Literal["gap", "deadline", "detached", "caught_up"]  # the last only for who asked for it
+NoticeKind: TypeAlias = Literal[
+    "gap",
+    "deadline",
+    "detached",
+    "caught_up",  # only for who asked for it
+    "latency_budget",  # why there is no second path
+]
 
 
-class Notice(_Frame, frozen=True, tag="notice"):
+class Notice(Frame, frozen=True, tag="notice"):
     """Something that a subscriber has to know."""
 
     subscription: str
@@ -170,20 +197,20 @@ class Notice(_Frame, frozen=True, tag="notice"):
     position: Position | None = None  # of a gap: events up to here were dropped
 
 
-class Unsubscribed(_Frame, frozen=True, tag="unsubscribed"):
+class Unsubscribed(Frame, frozen=True, tag="unsubscribed"):
     """A subscription has ended."""
 
     ref: Ref
     subscription: str
 
 
-class Done(_Frame, frozen=True, tag="done"):
+class Done(Frame, frozen=True, tag="done"):
     """A request has been carried out."""
 
     ref: Ref
 
 
-class Listed(_Frame, frozen=True, tag="listed"):
+class Listed(Frame, frozen=True, tag="listed"):
     """A page of a list."""
 
     ref: Ref
@@ -191,13 +218,15 @@ class Listed(_Frame, frozen=True, tag="listed"):
     next: str | None = None  # the `after` of the next page
 
 
-class Refused(_Frame, frozen=True, tag="refused"):
+class Refused(Frame, frozen=True, tag="refused"):
     """A request has not been carried out, and nothing of it has happened."""
 
     ref: Ref | None
     code: RefusalCode
     reason: str
     expected: int | None = None  # of a gap in a publisher's numbers: the one that is missing
+    home: str | None = None  # of what has moved: the URL of the edge that has it, if it has one
+    edges: tuple[str, ...] = ()  # of an edge that is full: the URLs of others that may have room
 
 
 RefusalCode: TypeAlias = Literal[
@@ -210,6 +239,9 @@ RefusalCode: TypeAlias = Literal[
     "limit",  # there are too many already
     "busy",  # too much at once: try again later
     "storage",  # it cannot be stored now: try again later
+    # Another edge has it: ask there. Only for clients that say of which log their positions are, and for publishers
+    # that have sealed what they published here.
+    "moved",
+    "full",  # this edge has no place for another client: connect to another one
+    "unadvertised",  # an event is not among those that its publisher advertised
 ]
-
-EdgeFrame: TypeAlias = Accepted | Subscribed | Deliver | Notice | Unsubscribed | Done | Listed | Refused

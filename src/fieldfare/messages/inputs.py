@@ -23,6 +23,10 @@ class Started(Input, frozen=True):
     """What the log holds, if there is one, has been recovered: begin."""
 
 
+class Withdraw(Input, frozen=True):
+    """The process is to end soon: hand over to others what can be handed over, and serve on meanwhile."""
+
+
 class Opened(Input, frozen=True):
     """A link is open: somebody dialled this node, or this node dialled. Both ends have proved who they are."""
 
@@ -101,6 +105,13 @@ class InterestMerged(Input, frozen=True):
 
     number: int
     merged: Any  # a routing.interest.Merged
+
+
+class InterestSummarised(Input, frozen=True):
+    """Conditions that were to be covered with few boxes are."""
+
+    number: int
+    covering: Any  # an overlay.covering.Covering
 
 
 # Webhooks

@@ -11,7 +11,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from fieldfare.messages.frames import FRAME_BYTES_MAX, ClientFrame, EdgeFrame
+from fieldfare.messages.frames import FRAME_BYTES_MAX
+from fieldfare.messages.protocol import ClientFrame, EdgeFrame
 from fieldfare.messages.wording import in_words
 
 In = TypeVar("In")

@@ -8,7 +8,8 @@ from typing import TypeAlias
 import msgspec
 
 from fieldfare.messages.frames import Position
-from fieldfare.messages.streams import Span, stream_of
+from fieldfare.messages.move_frames import Follows, SealedPublisher
+from fieldfare.messages.streams import Span, own_part_of, stream_of
 from fieldfare.qos import Matching, Offered, Requested
 
 
@@ -30,6 +31,11 @@ class EventsStored(_Record, frozen=True, tag="e"):
     has_ids: bool = False  # the publisher gave ids, by which it may send again
     subscriptions: list[list[str]] | None = None
     batch: int | None = None
+    origin: str | None = None  # the log that they were published in; None: this one
+    origin_positions: list[Position] = []  # of each, in that log
+    origin_upto: Position = -1  # all that was wanted of that log's events of this topic, up to here, is in this log
+    cursors: dict[str, Position] = {}  # of a batch: up to where the pipeline has the events of each other log
+    follows: Follows = {}  # of a publisher that came from other edges: they come after these positions of other logs
 
 
 class SubscriptionStored(_Record, frozen=True, tag="s"):
@@ -42,6 +48,8 @@ class SubscriptionStored(_Record, frozen=True, tag="s"):
     qos: Requested
     position: Position
     webhook: str | None = None
+    replay: str = ""  # the name under which events of other logs are here for this subscription only
+    replayed: dict[str, Position] = {}  # of each such log up to where; what else is here of those is not for it
 
 
 class SubscriptionRemoved(_Record, frozen=True, tag="r"):
@@ -58,6 +66,8 @@ class TopicStored(_Record, frozen=True, tag="t"):
     topic: str
     offered: Offered
     matching: Matching
+    version: int = 0  # of the offer, where other edges offer the same
+    home: str = ""  # the edge whose pipeline matches it; empty: this one
 
 
 class CursorsMoved(_Record, frozen=True, tag="c"):
@@ -84,6 +94,7 @@ class PublishersMoved(_Record, frozen=True, tag="p"):
     topic: str
     sequences: dict[str, int]  # the last of each publisher
     ids: list[tuple[str | None, str]] = []  # recent ones, each with its publisher
+    matched_ids: list[tuple[str | None, str]] = []  # in checkpoints: the same of events that the pipeline has matched
 
 
 class Reached(_Record, frozen=True, tag="n"):
@@ -103,6 +114,74 @@ class KeptBytes(_Record, frozen=True, tag="k"):
     bytes_by_step: dict[int, int]
 
 
+class LogBegun(_Record, frozen=True, tag="l"):
+    """The id of this log, which is random. Positions of another log mean nothing here."""
+
+    log: str
+
+
+class InterestExported(_Record, frozen=True, tag="i"):
+    """What this edge wants of a topic's events in other logs. Stored before it is sent to other brokers."""
+
+    tenant: str
+    topic: str
+    version: int
+    wanted: bytes  # an encoded Covering
+
+
+class OriginsMoved(_Record, frozen=True, tag="o"):
+    """Up to where a topic's events in other logs have been dealt with. Written now and then, and in checkpoints."""
+
+    tenant: str
+    topic: str
+    positions: dict[str, Position]  # by the id of the log
+
+
+class SubscriptionReplayed(_Record, frozen=True, tag="y"):
+    """Events of other logs were read for an unnamed subscription, whose client may come back for them."""
+
+    tenant: str
+    topic: str
+    subscription: str
+    replay: str
+    replayed: dict[str, Position]
+
+
+class EdgeRegistered(_Record, frozen=True, tag="h"):
+    """At the home of a topic that Spark matches: what another edge's subscriptions want has changed."""
+
+    tenant: str
+    topic: str
+    edge: str
+    version: int
+    changes: list[tuple[str, str | None]]  # subscriptions and their conditions; no condition: it has ended
+
+
+class EventsMissed(_Record, frozen=True, tag="m"):
+    """Events of a topic that were published elsewhere are gone before they came here."""
+
+    tenant: str
+    topic: str
+    position: Position  # the last of this log when that was known: who has not got so far is to be told
+    detail: str
+
+
+class PublisherSealed(_Record, frozen=True, tag="x"):
+    """A publisher has left for another edge. Stored before it is told what it takes along."""
+
+    tenant: str
+    at: float
+    sealed: SealedPublisher
+
+
+class PublisherAdopted(_Record, frozen=True, tag="a"):
+    """A publisher has come from another edge. Stored before it goes on here."""
+
+    tenant: str
+    at: float
+    sealed: SealedPublisher
+
+
 Record: TypeAlias = (
     EventsStored
     | SubscriptionStored
@@ -113,6 +192,14 @@ Record: TypeAlias = (
     | PublishersMoved
     | Reached
     | KeptBytes
+    | LogBegun
+    | InterestExported
+    | OriginsMoved
+    | EventsMissed
+    | SubscriptionReplayed
+    | EdgeRegistered
+    | PublisherSealed
+    | PublisherAdopted
 )
 
 
@@ -123,6 +210,7 @@ class _EdgeRecords:
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
         self._stream_of = lru_cache(maxsize=1024)(stream_of)  # a third of the time that a span takes
+        self._own_part_of = lru_cache(maxsize=1024)(own_part_of)
 
     def encode(self, record: Record) -> bytes:
         return self._encoder.encode(record)
@@ -133,8 +221,9 @@ class _EdgeRecords:
     def span(self, record: Record) -> Span | None:
         if not isinstance(record, EventsStored) or not record.deliveries:
             return None
-        last = record.position + len(record.deliveries) - 1
-        return Span(self._stream_of(record.tenant, record.topic), record.position, last, record.expires_at)
+        stream, last = self._stream_of(record.tenant, record.topic), record.position + len(record.deliveries) - 1
+        part = self._own_part_of(record.tenant, record.topic) if record.origin is None else ""
+        return Span(stream, record.position, last, record.expires_at, part)
 
 
 EDGE_RECORDS = _EdgeRecords()

@@ -6,11 +6,12 @@ So one journal serves them all.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from fieldfare.messages.frames import Position
 
 R = TypeVar("R")
+TopicKey: TypeAlias = tuple[str, str]  # tenant and name
 
 
 class Span(NamedTuple):
@@ -20,6 +21,7 @@ class Span(NamedTuple):
     first: Position
     last: Position
     expires_at: float
+    part: str = ""  # the part of the stream to which they belong, whose losses are also noted apart; empty: to none
 
 
 class RecordCodec(Protocol[R]):
@@ -41,6 +43,16 @@ class RecordCodec(Protocol[R]):
 def stream_of(*names: str) -> str:
     """The stream that these names stand for, such as a tenant and a topic. Other names give another stream."""
     return "/".join([name.replace("%", "%25").replace("/", "%2F") for name in names])
+
+
+def own_part_of(tenant: str, topic: str) -> str:
+    """The part of a topic's stream that was published here, and did not come from another log."""
+    return stream_of(tenant, topic, "", "own")  # no topic has an empty name
+
+
+def is_part(stream: str) -> bool:
+    """Whether this names a part of a stream."""
+    return "//" in stream
 
 
 def names_of(stream: str) -> list[str]:

@@ -17,14 +17,28 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from fieldfare.pipeline.join import match
+    from fieldfare.pipeline.kafka.address import KafkaSink, KafkaTopic
+    from fieldfare.pipeline.kafka.source import KafkaSource
     from fieldfare.pipeline.run import Pipeline, PipelineOptions
     from fieldfare.pipeline.source import FolderSource
     from fieldfare.pipeline.watching import Watcher
 
-__all__ = ["FolderSource", "Pipeline", "PipelineOptions", "Watcher", "match"]
+__all__ = [
+    "FolderSource",
+    "KafkaSink",
+    "KafkaSource",
+    "KafkaTopic",
+    "Pipeline",
+    "PipelineOptions",
+    "Watcher",
+    "match",
+]
 
 _MODULES = {
     "FolderSource": "source",
+    "KafkaSink": "kafka.address",
+    "KafkaSource": "kafka.source",
+    "KafkaTopic": "kafka.address",
     "Pipeline": "run",
     "PipelineOptions": "run",
     "Watcher": "watching",

@@ -76,6 +76,11 @@ def inferred_schema(paths: Sequence[Path], file_format: Format) -> pa.Schema:
         schema = csv_schema(paths, _INFERRED_LINES)
     else:
         schema = _parquet_schema(paths) if file_format is Format.PARQUET else _json_schema(paths)
+    return plain_schema(schema)
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """A schema with types that Spark has, and that can hold the same values."""
     if not schema.names:
         raise InputError("the events have no columns")
     return pa.schema([pa.field(field.name, _PLAIN.get(kind := _decoded(field.type), kind)) for field in schema])

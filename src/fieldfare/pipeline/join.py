@@ -19,7 +19,7 @@ from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongTy
 
 from fieldfare.errors import EventError, InvalidIdError, SubscriptionError
 from fieldfare.matching.index import Index
-from fieldfare.pipeline.types import arrow_schema, check_names, check_types
+from fieldfare.pipeline.types import arrow_schema, check_collations, check_names, check_types
 from fieldfare.pipeline.worker_python import check_worker_python
 from fieldfare.store.outputs import SUBSCRIPTION_IDS
 
@@ -48,7 +48,8 @@ def match(events: DataFrame, subscriptions: DataFrame, *, snapshots: str | Path 
     schema_of_events = arrow_schema(events.sparkSession, events.schema)
     index = Index(table)
     check_names(table, index.attributes, schema_of_events)
-    check_types(table, schema_of_events)
+    check_types(table, schema_of_events, str(events.sparkSession.conf.get("spark.sql.session.timeZone")))
+    check_collations(events.schema, index.attributes)
     index.check_schema(schema_of_events)  # and leaves compiled kernels in their cache on disk, where workers find them
     folder = Path(snapshots or _process_folder().name) / f"index-{uuid.uuid4().hex}"
     index.save(folder)

@@ -57,17 +57,23 @@ class JsonEvents:
     def read(self, stream: BinaryIO, part: Slice) -> Iterator[TextBlock]:
         """The columns of some lines, and beside them the fault of each line, or None. Empty lines are passed over."""
         for block in _blocks(stream, part):
-            rows, reasons = self._rows(block)
-            columns = fitting_columns(self._schema, rows, reasons)
+            if block.numbers[0] == 1:
+                block.lines[0] = block.lines[0].removeprefix(codecs.BOM_UTF8)
+            columns, reasons = self.decoded(block.lines)
             yield columns, _faults(part, block, reasons)
 
-    def _rows(self, block: _Block) -> tuple[list[dict[str, Any]], list[str | None]]:
+    def decoded(self, lines: Sequence[bytes]) -> tuple[list[pa.Array], list[str | None]]:
+        """The columns of texts, each of them a JSON object, and for each text the reason why it is bad, or None."""
+        rows, reasons = self._rows(lines)
+        return fitting_columns(self._schema, rows, reasons), reasons
+
+    def _rows(self, lines: Sequence[bytes]) -> tuple[list[dict[str, Any]], list[str | None]]:
         """The objects of lines; where a line is bad, an empty one and the reason."""
         rows: list[dict[str, Any]] = []
         reasons: list[str | None] = []
-        for number, line in zip(*block, strict=True):
+        for line in lines:
             try:
-                rows.append(self._row(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line))
+                rows.append(self._row(line))
                 reasons.append(None)
             except UnreadableError as error:
                 rows.append({})

@@ -18,8 +18,8 @@ from pyspark import TaskContext
 from fieldfare.bisection import Bisection
 from fieldfare.errors import EventError
 from fieldfare.matching.index import Index
+from fieldfare.pipeline.batch_output import TaskOptions
 from fieldfare.pipeline.dispatch import Reader
-from fieldfare.pipeline.output import EventWriter, WriteOptions, WrittenFile
 from fieldfare.pipeline.reports import BadEvent, PartReport, TaskReport
 from fieldfare.pipeline.system_columns import (
     FAULT,
@@ -30,7 +30,7 @@ from fieldfare.pipeline.system_columns import (
     sound_rows,
     without_system,
 )
-from fieldfare.store.outputs import SUBSCRIPTION_IDS
+from fieldfare.store.outputs import SUBSCRIPTION_IDS, WrittenFile
 from fieldfare.store.parts import Version
 
 _ROWS_TOGETHER = 8_192  # small batches are joined up to about this; larger ones would not fit the caches
@@ -110,17 +110,18 @@ class WriteFiles:
 
     producer: Producer
     stage: str
-    options: WriteOptions
+    options: TaskOptions
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One row: the report."""
         tally = TaskTally()
         count = 0
-        with EventWriter(self.stage, self.options) as writer:
+        with self.options.writer(self.stage) as writer:
             for events, ids in self.producer(batches, tally):
                 writer.write(without_system(events), ids)
                 count += events.num_rows
             file = writer.close()
+        tally.faults.extend(writer.faults)
         yield tally.report(count, [file] if file else []).as_batch()
 
 

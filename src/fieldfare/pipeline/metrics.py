@@ -55,6 +55,8 @@ class PipelineMetrics(Watcher):
         self._events = self._counter("events", "Events matched and committed")
         self._matches = self._counter("matches", "Pairs of an event and a subscription it satisfies")
         self._quarantined = self._counter("quarantined_events", "Events that could not be matched")
+        self._lost = self._counter("lost_events", "Events that the source removed before they were read")
+        self._behind = Gauge("fieldfare_lag_events", "Events beyond the last batch", registry=self._registry)
         self._batches = self._counter("batches", "Batches committed")
         self._seconds = Histogram("fieldfare_batch_seconds", "How long batches took", registry=self._registry)
         self._latency = _Latency()
@@ -84,6 +86,9 @@ class PipelineMetrics(Watcher):
         self._events.inc(summary.events)
         self._matches.inc(summary.matches)
         self._quarantined.inc(summary.quarantined)
+        self._lost.inc(summary.lost)
+        if summary.behind is not None:
+            self._behind.set(summary.behind)
         self._seconds.observe(summary.seconds)
         self._latency.count(summary.latencies_ms)
         self._subscriptions.set(summary.subscriptions)

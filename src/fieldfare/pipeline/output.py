@@ -70,6 +70,10 @@ class OutputFolder:
                 _write(self._staging / _OWNER, _json(self._owner))
                 rename(self._staging / _OWNER, self.folder / _OWNER)
 
+    def task_options(self, write: WriteOptions) -> WriteOptions:
+        """How tasks write: as they are told."""
+        return write
+
     def is_committed(self, batch_id: int) -> bool:
         """Whether a batch is there, and durably so."""
         with output_errors(self.folder):
@@ -100,6 +104,9 @@ class OutputFolder:
             for stage in self._staging.glob(f"{batch_id}-*"):
                 shutil.rmtree(stage, ignore_errors=True)  # a task may linger; the next run removes what is left
         return self.read_commit(batch_id)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
 
     def batches(self) -> list[int]:
         """The ids of the committed batches, ascending."""

@@ -9,11 +9,24 @@ from enum import Enum, auto
 
 from pyspark.errors import PySparkException
 
-from fieldfare.errors import FieldfareError, HistoryError, OutputError, SnapshotError, StoreUnavailableError
+from fieldfare.errors import (
+    FieldfareError,
+    HistoryError,
+    KafkaUnavailableError,
+    OutputError,
+    SnapshotError,
+    StoreUnavailableError,
+)
 from fieldfare.pipeline.worker_python import ADVICE
 
 # A task's error reaches the driver as text; so do those of Spark's own files.
-_PASSING_TEXTS = (OutputError.__name__, "No space left on device", "Disk quota exceeded")
+_PASSING_ERRORS = (StoreUnavailableError, KafkaUnavailableError, OutputError)
+_PASSING_TEXTS = (
+    OutputError.__name__,
+    KafkaUnavailableError.__name__,
+    "No space left on device",
+    "Disk quota exceeded",
+)
 
 
 # Workers run a Python that is not ours, or lack a package: to try again does not help.
@@ -45,7 +58,7 @@ def remedy_for(error: BaseException) -> Remedy:
 def _passes(cause: BaseException) -> bool:
     if isinstance(cause, OSError):
         return cause.errno in {errno.ENOSPC, errno.EDQUOT}
-    return isinstance(cause, StoreUnavailableError | OutputError) or any(_is_in(cause, text) for text in _PASSING_TEXTS)
+    return isinstance(cause, _PASSING_ERRORS) or any(_is_in(cause, text) for text in _PASSING_TEXTS)
 
 
 def _is_of_spark(error: BaseException) -> bool:

@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -28,11 +28,13 @@ from fieldfare.forwarding import Policy
 from fieldfare.matching.unknown_names import told_unknown
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.plan import LayoutKind, LayoutPlan
+from fieldfare.pipeline.batch_output import BatchOutput, TaskOptions
 from fieldfare.pipeline.control import Control, Elasticity
+from fieldfare.pipeline.kafka.address import KafkaSink
 from fieldfare.pipeline.output import CommittedBatch, OutputFolder, WriteOptions
 from fieldfare.pipeline.remedies import Remedy, reason_of, remedy_for
 from fieldfare.pipeline.reports import BatchReport
-from fieldfare.pipeline.source import FolderSource, is_ready, stream_folder
+from fieldfare.pipeline.sources import EventSource
 from fieldfare.pipeline.stages import BatchInput, BatchPlan, written
 from fieldfare.pipeline.summary import BatchSummary, Summary
 from fieldfare.pipeline.system_columns import APPENDED_AT
@@ -56,7 +58,7 @@ class PipelineOptions:
     """Where subscriptions come from and output goes, and how the work is divided."""
 
     store: str
-    output: Path
+    output: Path | KafkaSink  # a folder, or Kafka topics
     checkpoint: Path
     scope: Scope = ALL
     layout: str = AUTO  # or a LayoutKind
@@ -92,7 +94,10 @@ class Pipeline:
         """`on_batch` gets every batch after its commit; after a crash it may get the last one again, by the same id."""
         self._spark = spark
         # The JVM and the tasks have working folders of their own, in which a relative path is another one.
-        self._options = replace(options, output=options.output.absolute(), checkpoint=options.checkpoint.absolute())
+        output = options.output.absolute() if isinstance(options.output, Path) else options.output
+        self._options = replace(options, output=output, checkpoint=options.checkpoint.absolute())
+        if on_batch is not None and not isinstance(options.output, Path):
+            raise PipelineError("on_batch needs a folder as the output: what is sent to Kafka is read with its clients")
         self._watcher = watcher or Watcher()
         self._on_batch = on_batch
         self._stopping = threading.Event()
@@ -101,24 +106,36 @@ class Pipeline:
         self._failures = 0
         self.summary = Summary()
 
-    def run(self, events: DataFrame | FolderSource) -> Summary:
-        """Match a stream of events, or the files of a folder, until stopped."""
+    def run(self, events: DataFrame | EventSource) -> Summary:
+        """Match a stream of events, the files of a folder, or the messages of a Kafka topic, until stopped."""
         check_worker_python(self._spark)
         state = self._options.checkpoint / "fieldfare"
         make_folder(state)
-        with _sole_owner(state / "lock"), open_store(self._options.store, create=False) as store:
-            output = OutputFolder(self._options.output, _identity(state), explode=self._options.write.explode)
+        with (
+            _sole_owner(state / "lock"),
+            open_store(self._options.store, create=False) as store,
+            closing(self._output(state)) as output,
+        ):
             output.prepare()
             with self._batches(store, output, state) as batches:
                 self._supervise(events, batches)
         return self.summary
+
+    def _output(self, state: Path) -> BatchOutput:
+        place, explode = self._options.output, self._options.write.explode
+        if isinstance(place, Path):
+            return OutputFolder(place, _identity(state), explode=explode)
+        from fieldfare.pipeline.kafka import clients  # noqa: F401 - it says which extra is missing
+        from fieldfare.pipeline.kafka.output import KafkaOutput
+
+        return KafkaOutput(place, _identity(state), state, explode=explode)
 
     def stop(self) -> None:
         """End `run` after the batch that is under way."""
         self._stopping.set()
 
     @contextmanager
-    def _batches(self, store: SubscriptionStore, output: OutputFolder, state: Path) -> Iterator[_Batches]:
+    def _batches(self, store: SubscriptionStore, output: BatchOutput, state: Path) -> Iterator[_Batches]:
         options = self._options
         started = time.monotonic()
         order = Order(options.scope, self._plan())
@@ -133,7 +150,7 @@ class Pipeline:
             control = Control(catalog, Policy(options.policy), self._elasticity(), auto=options.layout == AUTO)
             id_type = _id_type(state, store)
             write = replace(options.write, string_ids=isinstance(id_type, StringType))
-            yield _Batches(self, catalog, control, output, id_type, write)
+            yield _Batches(self, catalog, control, output, id_type, output.task_options(write))
         finally:
             catalog.close()
 
@@ -150,13 +167,13 @@ class Pipeline:
     def _parallelism(self) -> int:
         return int(self._spark.sparkContext.defaultParallelism)
 
-    def _supervise(self, events: DataFrame | FolderSource, batches: _Batches) -> None:
+    def _supervise(self, events: DataFrame | EventSource, batches: _Batches) -> None:
         """Run the query; where it ends by something that may pass, start it again on its checkpoint."""
-        if isinstance(events, FolderSource) and not self._await_files(events):
-            return
         while not self._stopping.is_set():
             self._failure = None
             try:
+                if not isinstance(events, DataFrame) and not self._await_events(events):
+                    return
                 self._follow(self._start(events, batches))
                 break
             except (Py4JError, ConnectionError) as error:
@@ -166,16 +183,16 @@ class Pipeline:
                     return  # it ended because it was told to
                 self.overcome(self._cause_of(error), batches.catalog)
 
-    def _await_files(self, source: FolderSource) -> bool:
-        """Wait for the first event file, if only that can tell what the events are. False: there is none to read."""
-        if is_ready(source):
+    def _await_events(self, source: EventSource) -> bool:
+        """Wait for the first events, if only those can tell what events are like. False: there is none to read."""
+        if source.is_ready():
             return True
         if self._options.until_idle:
-            self._watcher.notice(f"{source.folder} is empty: there is nothing to match")
+            self._watcher.notice(f"{source.place} is empty: there is nothing to match")
             return False
-        self._watcher.notice(f"waiting for the first file in {source.folder}, which says what the events are like")
+        self._watcher.notice(f"waiting for the first {source.first}, which says what the events are like")
         while not self._stopping.wait(_POLL_SECONDS):
-            if is_ready(source):
+            if source.is_ready():
                 return True
         return False
 
@@ -187,7 +204,9 @@ class Pipeline:
         """Wait until a retry makes sense. Raises the failure if nothing is known to help against it."""
         remedy = remedy_for(failure)
         if remedy is Remedy.NONE or (remedy is Remedy.RETRY and self._failures >= _RETRIES_MAX):
-            raise failure if isinstance(failure, FieldfareError) else PipelineError(reason_of(failure)) from failure
+            if isinstance(failure, FieldfareError):
+                raise failure
+            raise PipelineError(reason_of(failure)) from failure
         if remedy is Remedy.REBUILD:
             forgotten = isinstance(failure, HistoryError)
             reason = "the store's history since the snapshot was forgotten" if forgotten else "a snapshot is damaged"
@@ -198,7 +217,7 @@ class Pipeline:
         self._watcher.notice(f"{reason_of(failure)} (trying again in {seconds:.0f} s)")
         self._stopping.wait(seconds)
 
-    def _start(self, events: DataFrame | FolderSource, batches: _Batches) -> StreamingQuery:
+    def _start(self, events: DataFrame | EventSource, batches: _Batches) -> StreamingQuery:
         stream, batch_of = self._stream(events)
         writer = stream.writeStream.foreachBatch(
             lambda rows, batch_id: batches.process(lambda: batch_of(rows), batch_id)
@@ -208,11 +227,11 @@ class Pipeline:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{self._options.interval_seconds} seconds").start()
 
-    def _stream(self, events: DataFrame | FolderSource) -> tuple[DataFrame, Callable[[DataFrame], BatchInput]]:
+    def _stream(self, events: DataFrame | EventSource) -> tuple[DataFrame, Callable[[DataFrame], BatchInput]]:
         """What Spark streams, and what makes events of a batch of that."""
-        if isinstance(events, FolderSource):
-            stream = stream_folder(self._spark, events)
-            return stream.slices, stream.batch
+        if not isinstance(events, DataFrame):
+            stream = events.stream(self._spark)
+            return stream.rows, stream.batch
         if not events.isStreaming:
             raise PipelineError("the pipeline matches a stream; for a batch DataFrame use fieldfare.pipeline.match")
         if self._options.event_time is not None:
@@ -241,17 +260,16 @@ class Pipeline:
                 self._failure = error
                 raise
 
-    def committed(self, batch: BatchSummary, files: CommittedBatch) -> None:
+    def committed(self, batch: BatchSummary, files: CommittedBatch | None) -> None:
         """Tell of a batch; called by the batches."""
         self._failures = 0
         self.summary.add(batch)
         self._watcher.batch(batch)
-        if self._on_batch:
-            self._on_batch(files)
+        self.seen_again(files)
 
-    def seen_again(self, files: CommittedBatch) -> None:
-        """Give `on_batch` a batch again that was committed just before a crash: it may not have got it then."""
-        if self._on_batch:
+    def seen_again(self, files: CommittedBatch | None) -> None:
+        """Give a batch to `on_batch`; again if it was committed just before a crash, and may be unknown."""
+        if self._on_batch and files is not None:
             self._on_batch(files)
 
     def notice(self, text: str) -> None:
@@ -266,9 +284,9 @@ class _Batches:
     pipeline: Pipeline
     catalog: Catalog
     control: Control
-    output: OutputFolder
+    output: BatchOutput
     id_type: LongType | StringType
-    write: WriteOptions
+    write: TaskOptions
     told: set[str] = field(default_factory=set)  # attributes that the events do not have, and that were told of
 
     def process(self, read: Callable[[], BatchInput], batch_id: int) -> None:
@@ -290,6 +308,10 @@ class _Batches:
         stage = self.output.stage(batch_id)
         events = read()
         self._tell_unknown(version, events.schema)
+        if events.lost:
+            self.pipeline.notice(
+                f"the source has lost {events.lost:,} events of batch {batch_id} before they were read"
+            )
         rows = written(events, plan, stage, self.write).collect()
         report = BatchReport.decode(bytes(row[0]) for row in rows)
         note = {"subscriptions_version": version.number, "layout": version.layout.kind}
@@ -297,7 +319,7 @@ class _Batches:
         seconds = time.monotonic() - started
         for decision in self.control.observe(report, seconds):
             self.pipeline.notice(decision)
-        self.pipeline.committed(BatchSummary.of(batch_id, report, seconds, self.catalog), files)
+        self.pipeline.committed(BatchSummary.of(batch_id, report, seconds, self.catalog, events), files)
 
     def _tell_unknown(self, version: Version, schema: StructType) -> None:
         """Tell once of each attribute that subscriptions ask about and the events do not have."""

@@ -60,6 +60,24 @@ class FolderSource:
         if isinstance(self.format, str) and self.format not in FORMATS:
             raise InputError(f"format {self.format!r} is not known; it is one of {', '.join(FORMATS)}")
 
+    @property
+    def place(self) -> str:
+        """Where events come from, in words."""
+        return str(self.folder)
+
+    @property
+    def first(self) -> str:
+        """What has to be there before events can be read, in words."""
+        return f"file in {self.folder}"
+
+    def is_ready(self) -> bool:
+        """Whether the folder can be read."""
+        return is_ready(self)
+
+    def stream(self, spark: SparkSession) -> SliceStream:
+        """The folder as Spark streams it."""
+        return stream_folder(spark, self)
+
 
 @dataclass(frozen=True)
 class SliceStream:
@@ -69,6 +87,11 @@ class SliceStream:
     reader: EventReader
     schema: StructType  # of the reader's events
     tasks_max: int
+
+    @property
+    def rows(self) -> DataFrame:
+        """What Spark streams."""
+        return self.slices
 
     def events(self) -> DataFrame:
         """The stream of the events themselves, read by one task."""
@@ -92,9 +115,9 @@ def stream_folder(spark: SparkSession, source: FolderSource) -> SliceStream:
     if not source.folder.is_dir():
         raise InputError(f"{source.folder}: there is no such folder to read events from")
     file_format = _format(source)
-    schema = _with_system_columns(_schema(spark, source, file_format))
+    schema = with_system_columns(_schema(spark, source, file_format))
     if source.format is None:
-        _save(source.ledger / _FORMAT, next(name for name, known in FORMATS.items() if known is file_format))
+        save_text(source.ledger / _FORMAT, next(name for name, known in FORMATS.items() if known is file_format))
     reader = EventReader(source.folder.absolute(), file_format, arrow_schema(spark, schema))
     reader.check_schema()
     spark.dataSource.register(FolderDataSource)
@@ -157,11 +180,11 @@ def _schema(spark: SparkSession, source: FolderSource, file_format: Format) -> S
         raise InputError(
             f"{source.folder}: cannot tell the events' schema: {error}; give it, as in 'price DOUBLE'"
         ) from error
-    _save(saved, schema.json())
+    save_text(saved, schema.json())
     return schema
 
 
-def _save(path: Path, text: str) -> None:
+def save_text(path: Path, text: str) -> None:
     """Remember what this run saw, unless an earlier one has."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -169,7 +192,7 @@ def _save(path: Path, text: str) -> None:
             stream.write(text.encode())
 
 
-def _with_system_columns(schema: StructType) -> StructType:
+def with_system_columns(schema: StructType) -> StructType:
     """The schema of the stream. Every column can be NULL: in a fault all are."""
     for name in (APPENDED_AT, FAULT):
         if name in schema.names:

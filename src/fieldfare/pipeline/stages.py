@@ -20,9 +20,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from fieldfare.pipeline.batch_output import TaskOptions
 from fieldfare.pipeline.dispatch import Dispatch, Forwarding, Reader
 from fieldfare.pipeline.matcher import MatchEvents, Producer, ReturnRows, WriteFiles
-from fieldfare.pipeline.output import WriteOptions
 from fieldfare.pipeline.packets import PACKET_SCHEMA, unpacked
 from fieldfare.pipeline.reports import REPORT_SCHEMA
 from fieldfare.pipeline.system_columns import EVENT, MATCHER, REPORT, SYSTEM
@@ -42,6 +42,8 @@ class BatchInput:
     rows: DataFrame
     schema: StructType
     reader: Reader | None = None
+    lost: int = 0  # events that the source does not have any more, though nobody has read them
+    behind: int | None = None  # events that the source has beyond this batch; None: it cannot tell
 
     @staticmethod
     def of(events: DataFrame) -> BatchInput:
@@ -66,7 +68,7 @@ def matched(events: BatchInput, plan: BatchPlan) -> DataFrame:
     return rows.mapInArrow(ReturnRows(producer, _ARROW_IDS[type(plan.id_type)]), schema)
 
 
-def written(events: BatchInput, plan: BatchPlan, stage: str, options: WriteOptions) -> DataFrame:
+def written(events: BatchInput, plan: BatchPlan, stage: str, options: TaskOptions) -> DataFrame:
     """Reports of tasks that have written the events and their ids into a staging folder."""
     rows, producer = _produced(events, plan)
     return rows.mapInArrow(WriteFiles(producer, stage, options), REPORT_SCHEMA)

@@ -10,6 +10,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from fieldfare.pipeline.reports import BatchReport
+    from fieldfare.pipeline.stages import BatchInput
     from fieldfare.store.catalog import Catalog
 
 _LATENCIES_KEPT = 100_000  # distinct milliseconds of which the run's percentiles are made
@@ -28,10 +29,12 @@ class BatchSummary:
     layout: str
     busy_seconds: dict[int, float]  # by matcher
     matchers: int
+    lost: int  # events that the source did not have any more
+    behind: int | None  # events that the source had beyond this batch; None: it cannot tell
     latencies_ms: dict[int, int] = field(repr=False)  # from arrival to commit: how many events took so long
 
     @staticmethod
-    def of(batch_id: int, report: BatchReport, seconds: float, catalog: Catalog) -> BatchSummary:
+    def of(batch_id: int, report: BatchReport, seconds: float, catalog: Catalog, events: BatchInput) -> BatchSummary:
         """What a batch that was just committed came to."""
         moments, counts = report.arrivals
         waited = np.maximum(0, int(time.time() * 1000) - moments)
@@ -45,6 +48,8 @@ class BatchSummary:
             layout=catalog.layout.kind,
             busy_seconds=report.seconds_by_matcher(),
             matchers=len(catalog.layout.matchers),
+            lost=events.lost,
+            behind=events.behind,
             latencies_ms=dict(zip(waited.tolist(), counts.tolist(), strict=True)),
         )
 
@@ -61,6 +66,7 @@ class Summary:
     events: int = 0
     matches: int = 0
     quarantined: int = 0
+    lost: int = 0
     busy_seconds: float = 0.0  # in batches
     subscriptions: int = 0
     layout: str = ""
@@ -73,6 +79,7 @@ class Summary:
         self.events += batch.events
         self.matches += batch.matches
         self.quarantined += batch.quarantined
+        self.lost += batch.lost
         self.busy_seconds += batch.seconds
         self.subscriptions, self.layout, self.matchers = batch.subscriptions, batch.layout, batch.matchers
         if len(self._latencies_ms) < _LATENCIES_KEPT:
@@ -95,6 +102,7 @@ class Summary:
             "events": self.events,
             "matches": self.matches,
             "quarantined": self.quarantined,
+            "lost": self.lost,
             "subscriptions": self.subscriptions,
             "layout": self.layout,
             "matchers": self.matchers,

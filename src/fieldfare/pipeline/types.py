@@ -8,7 +8,7 @@ columns' values are.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,18 @@ from pyspark.sql.functions import lit
 from pyspark.sql.types import StructType
 
 from fieldfare.boxes import AxisColumn, BoxTable
-from fieldfare.errors import ConditionTypeError
+from fieldfare.errors import ConditionTypeError, EventError
 from fieldfare.language import compile as compile_condition
 from fieldfare.language import compile_many
+from fieldfare.language.expressions import functions_in
 from fieldfare.matching.arrow import attribute_type
+from fieldfare.matching.passing import names_on
 from fieldfare.matching.unknown_names import errors_of_case, names_of_schema, told_unknown
 from fieldfare.model import Section
+
+_UTC = {"UTC", "Etc/UTC", "GMT", "Z", "+00:00", "UTC+00:00", "Etc/GMT", "Zulu"}
+_LOCAL_TIMES = {"year", "quarter", "month", "day", "dayofyear", "dayofweek", "weekday", "hour", "minute", "date_trunc"}
+_LOCAL_TIMES |= {"add_months", "add_microseconds", "cast date", "cast timestamp", "date_text", "from_utc_timestamp"}
 
 
 def arrow_schema(spark: SparkSession, schema: StructType) -> pa.Schema:
@@ -40,13 +46,21 @@ def attribute_names(schema: StructType, prefix: str = "") -> Iterator[str]:
             yield from attribute_names(column.dataType, f"{prefix}{column.name}.")
 
 
-def check_types(subscriptions: pa.Table, schema: pa.Schema) -> None:
-    """Raise a ConditionTypeError for the first subscription that events of this schema can never satisfy."""
+def check_types(subscriptions: pa.Table, schema: pa.Schema, zone: str = "UTC") -> None:
+    """Raise a ConditionTypeError for the first subscription that events of this schema can never satisfy.
+
+    Time functions mean UTC: in a session of another time zone, where Spark's own would differ, they are an error too.
+    """
     conditions = subscriptions.column("condition").to_pylist()
     boxes = compile_many(conditions).table
-    sections = {name: section for name in boxes.axes if (section := _section(attribute_type(schema, name))) is not None}
-    types = {name: section.name.lower() for name, section in sections.items()}
-    for number in _dead(boxes, sections, len(conditions)).tolist():
+    names = set(boxes.axes).union(*map(names_on, boxes.derived))
+    if zone not in _UTC:
+        _refuse_local_times(boxes, conditions, zone)
+    known = {name: section for name in names if (section := _section(attribute_type(schema, name))) is not None}
+    sections = {name: section for name, section in known.items() if name in boxes.axes}
+    types = {name: section.name.lower() for name, section in known.items()}
+    expressive = [int(boxes.owners[column.boxes[0]]) for column in boxes.derived.values()]  # one for each expression
+    for number in np.unique([*_dead(boxes, sections, len(conditions)), *expressive]).tolist():
         try:
             compile_condition(conditions[number], types)
         except ConditionTypeError as error:
@@ -54,11 +68,38 @@ def check_types(subscriptions: pa.Table, schema: pa.Schema) -> None:
             raise
 
 
+def _refuse_maps(names: Collection[str], schema: pa.Schema) -> None:
+    for name in sorted(names):
+        root = name.partition(".")[0]
+        if root != name and root in schema.names and pa.types.is_map(schema.field(root).type):
+            reason = f"{root} is a map, and {name} is not looked up in it: select the key as a column of its own"
+            raise EventError(name, reason)
+
+
+def _refuse_local_times(boxes: BoxTable, conditions: Sequence[str], zone: str) -> None:
+    for axis, column in boxes.derived.items():
+        if any(function in _LOCAL_TIMES for function in functions_in(axis.expression)):
+            reason = f"time functions mean UTC, but spark.sql.session.timeZone is {zone}: set it to UTC"
+            raise ConditionTypeError(reason, conditions[int(boxes.owners[column.boxes[0]])])
+
+
+def check_collations(events: StructType, attributes: Collection[str]) -> None:
+    """Raise an EventError for a column that conditions ask about and that Spark would not compare by its bytes."""
+    for column in events.fields:
+        collation = getattr(column.dataType, "collation", "UTF8_BINARY")
+        if collation != "UTF8_BINARY" and column.name in attributes:
+            reason = (
+                f"has the collation {collation}, and conditions compare bytes: cast it, or write lower({column.name})"
+            )
+            raise EventError(column.name, reason)
+
+
 def check_names(subscriptions: pa.Table, attributes: Sequence[str], schema: pa.Schema) -> None:
     """Raise an UnknownAttributeError if a subscription names a column in another case; warn of other unknown names.
 
     `attributes` are those that the subscriptions ask about.
     """
+    _refuse_maps(attributes, schema)
     known = names_of_schema(schema)
     conditions = subscriptions.column("condition").to_pylist()
     for number, error in sorted(errors_of_case(conditions, attributes, known).items()):

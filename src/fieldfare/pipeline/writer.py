@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from fieldfare.durable import flush_file
 from fieldfare.errors import EventError, OutputError
+from fieldfare.pipeline.reports import BadEvent
 from fieldfare.store.outputs import BATCH_ID, SUBSCRIPTION_IDS, WrittenFile
 
 Compression = Literal["none", "snappy", "lz4", "zstd"]
@@ -47,11 +48,16 @@ class WriteOptions:
     compression: Compression = "snappy"
     row_group_bytes: int = 32 << 20  # in memory; a file has less
 
+    def writer(self, stage_folder: str | Path) -> EventWriter:
+        """A writer for one task."""
+        return EventWriter(stage_folder, self)
+
 
 class EventWriter:
     """A file in a staging folder, under a name that no other attempt has. Leaving it by an error removes the file."""
 
     def __init__(self, stage_folder: str | Path, options: WriteOptions) -> None:
+        self.faults: list[BadEvent] = []  # a file can hold every event
         self._path = Path(stage_folder) / f"{uuid.uuid4().hex}{STAGED_SUFFIX}"
         self._options = options
         self._waiting: list[pa.RecordBatch] = []

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fieldfare.messages import CursorsMoved, Deliver, Fetched, Notice, NoticeKind, Position, Send
+from fieldfare.messages import CursorsMoved, Deliver, EventsMissed, Fetched, Notice, NoticeKind, Position, Send
 from fieldfare.routing.matches import Matches
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.ports import Emit, LogPort
-from fieldfare.routing.taker import Taker, TakerState
+from fieldfare.routing.taker import Taker, TakerState, UnconfirmedGap
 from fieldfare.routing.topic import Topic, Topics
 from fieldfare.routing.webhooks import WebhookCalls
 
@@ -115,8 +115,18 @@ class Deliveries:
         taker.attach(link, window, after, topic.matched, wants_mark=wants_mark)
         if after is not None:
             self._moved(taker)
+        self._tell_gaps_again(topic, taker)
         self.pump(topic, taker, now)
         self._tidy_soon(now)
+
+    def _tell_gaps_again(self, topic: Topic, taker: Taker) -> None:
+        """Of events that are missing, its subscriber may not know: it was away, or a notice was lost on the way."""
+        missed = [missed.detail for missed in topic.missed if missed.position >= taker.cursor]
+        gap = taker.unconfirmed_gap
+        if gap is not None and gap.detail not in missed and not (gap.is_in_log and taker.cursor < gap.position):
+            missed.append(gap.detail)
+        for detail in missed:
+            self._notice(taker, "gap", detail)
 
     def detach(self, taker: Taker) -> None:
         """Nobody takes events of a subscription any more."""
@@ -152,7 +162,7 @@ class Deliveries:
         for removed_before, why in ((piece.lost_before, _LOST), (piece.expired_before, _EXPIRED)):
             if removed_before >= 0:
                 for taker in topic.reader.skip_removed(removed_before):
-                    self._notice(taker, "gap", why, removed_before)
+                    self._tell_of_gap(taker, removed_before, why, removed_before)
         for taker in topic.reader.fetched(piece, topic.stored, self._options.waiting_max):
             self.pump(topic, taker, now)
 
@@ -162,20 +172,45 @@ class Deliveries:
         """Whoever is served by a subscription is no longer."""
         self._notice(taker, "detached", detail)
 
+    def tell_gap(self, taker: Taker, detail: str) -> None:
+        """Whoever is served by a subscription misses events."""
+        self._tell_of_gap(taker, self._topics.of(taker).matched, detail)
+
     def tell_late(self, taker: Taker, seconds: float) -> None:
         """No event came for too long."""
         self._notice(taker, "deadline", f"no event came for {seconds:g} s")
 
+    def tell_missed(self, topic: Topic, last: Position, detail: str) -> None:
+        """Events of a topic are gone that may have matched: tell all subscribers, the others when they come back."""
+        missed = EventsMissed(*topic.key, last, detail)
+        self._log.append_lazily(missed)  # what is stored after it says that those events have been dealt with
+        topic.missed.append(missed)
+        for taker in topic.takers.values():
+            self._tell_of_gap(taker, topic.matched, detail)
+
+    def tell_of_budget(self, topic: Topic, detail: str) -> None:
+        """Tell the subscribers of a topic that have a latency budget something about it."""
+        for taker in topic.takers.values():
+            if taker.subscription.qos.latency_budget_seconds is not None:
+                self._notice(taker, "latency_budget", detail)
+
     def _tell_expired(self, taker: Taker) -> None:
         count = taker.told_expired()
         self.counts.expired += count
-        self._notice(taker, "gap", f"{count} events expired before they were delivered")
+        detail = f"{count} events expired before they were delivered"
+        self._tell_of_gap(taker, self._topics.of(taker).matched, detail)
 
     def _tell_dropped(self, taker: Taker) -> None:
         """Ahead of the events that it did not lose: who takes nothing is told nothing, and cannot be swamped."""
         dropped = taker.told_dropped()
         if taker.subscription.qos.keep_last is None:
             self._notice(taker, "gap", f"{dropped} events were dropped: the subscriber is too slow")
+
+    def _tell_of_gap(self, taker: Taker, after: Position, detail: str, upto: Position | None = None) -> None:
+        """Tell of missing events, and again on the next connection unless an event after a position is acknowledged."""
+        self._notice(taker, "gap", detail, upto)
+        if taker.link is not None and taker.subscription.is_durable:
+            taker.unconfirmed_gap = UnconfirmedGap(after, detail, is_in_log=upto is not None)
 
     def _notice(self, taker: Taker, kind: NoticeKind, detail: str, position: Position | None = None) -> None:
         if taker.link is not None:

@@ -9,38 +9,53 @@ the end of the host's current round, by a timer that is due at once.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any
 
 from fieldfare.messages import (
     Ack,
+    Adopt,
+    Advertise,
     Attach,
+    BrokerIdentity,
+    Candidate,
     Close,
     Closed,
     ConditionsCompiled,
     DeclareTopic,
     Detach,
     Done,
+    EdgesPinged,
     Effect,
+    EventsStored,
     Fetched,
+    Follows,
     HandedOver,
     Identity,
     Input,
     InterestMerged,
+    InterestSummarised,
     List,
     Listed,
+    LogBegun,
+    Member,
     NotStored,
+    OfferAnswered,
     Opened,
     PipelineMatched,
     Position,
     Publish,
     Received,
     Record,
+    Refused,
+    Seal,
     Started,
     Stored,
     Subscribe,
     TimerDue,
+    TopicKey,
+    Unadvertise,
     Unsubscribe,
     UsePipeline,
     WebhookCalled,
@@ -48,16 +63,35 @@ from fieldfare.messages import (
 )
 from fieldfare.qos import unmet
 from fieldfare.routing import listing, recovery
+from fieldfare.routing.asked_publishers import AskedPublishers
 from fieldfare.routing.client_links import ClientLinks
 from fieldfare.routing.delivery import Deliveries
+from fieldfare.routing.exported_interest import ExportedVersion, ShrinkingInterest
+from fieldfare.routing.exporting import ExportReader
+from fieldfare.routing.handing import HandedPart
+from fieldfare.routing.home_conditions import RegisteredPart, Registration
+from fieldfare.routing.home_search import HomeSearch, NamedRequest
+from fieldfare.routing.interest import CompiledConditions
+from fieldfare.routing.moved_publisher import (
+    AdoptionOfPublisher,
+    PublisherKey,
+    SealOfPublisher,
+    SettlingPublisher,
+)
 from fieldfare.routing.options import EdgeOptions
+from fieldfare.routing.origin import Arrival
+from fieldfare.routing.overlay import EdgeOverlay, GapAtHome, OverlayOptions, OverlayPorts
 from fieldfare.routing.pending import PendingPorts, PendingSubscription
-from fieldfare.routing.pipeline_batches import PendingBatch, PipelineBatches
+from fieldfare.routing.pipeline_batches import BatchPorts, PendingBatch, PipelineBatches
 from fieldfare.routing.ports import Asking, LogPort, Positions, Replies, Timers
 from fieldfare.routing.publication import Publication, Repetition
+from fieldfare.routing.publisher_advertisements import AdvertisingPorts, PublisherAdvertisement, PublisherAdvertisements
+from fieldfare.routing.publisher_moves import AdoptionTimer, MovePorts, PublisherMoves
 from fieldfare.routing.publishing import Publishing, PublishingPorts
 from fieldfare.routing.quotas import Quotas, Usage
 from fieldfare.routing.refusal import Refusal, require
+from fieldfare.routing.replay import ReplayedEvents
+from fieldfare.routing.replaying_own_log import OwnLogPiece, PausedPublishers
 from fieldfare.routing.statistics import Statistics, statistics
 from fieldfare.routing.subscribing import (
     DeadlineTimer,
@@ -71,6 +105,7 @@ from fieldfare.routing.topic import Topic, TopicChange, Topics
 from fieldfare.routing.webhooks import RetryTimer, WebhookCalls
 
 _DEFAULTS = EdgeOptions()
+_EDGES_TOLD_MAX = 16
 
 
 class EdgeTimer(Enum):
@@ -81,11 +116,18 @@ class EdgeTimer(Enum):
 
 
 class Edge:
-    """An edge broker."""
+    """An edge broker. With overlay options it is connected with other edges."""
 
-    def __init__(self, name: str, rng: random.Random, options: EdgeOptions = _DEFAULTS) -> None:
+    def __init__(
+        self,
+        name: str,
+        rng: random.Random,
+        options: EdgeOptions = _DEFAULTS,
+        overlay: OverlayOptions | None = None,
+    ) -> None:
         self.name = name
-        self._options = options
+        self.log_id = ""  # known when it has started
+        self._options, self._rng = options, rng
         self._effects: list[Effect] = []
         emit = self._effects.append
         self.takers, self.links = Takers(), ClientLinks()
@@ -95,6 +137,26 @@ class Edge:
         self._pipeline, self._compiler, self._webhook_checks = Asking(emit), Asking(emit), Asking(emit)
         self.webhooks = WebhookCalls(options, rng, emit, self.log, self.timers, self._webhook_took)
         self.deliveries = Deliveries(options, self.topics, emit, self.log, self.webhooks, self._tidy_soon)
+        self.moves = PublisherMoves(
+            name,
+            options.publishers_max,
+            options.adopt_seconds,
+            MovePorts(
+                self.topics,
+                self.log,
+                self.replies,
+                self.timers,
+                self._match_ready,
+                self._is_handing,
+                self._is_early,
+                self._use_to_publish,
+                self._pass_over,
+            ),
+        )
+        self.advertisements = PublisherAdvertisements(
+            AdvertisingPorts(self.topics, self.replies, self._tell_advertised, self._advertised_changed)
+        )
+        self.asked = AskedPublishers(self.advertisements, self.moves, self.replies)
         self.publishing = Publishing(
             name,
             options.unstored_bytes_max,
@@ -106,6 +168,10 @@ class Edge:
                 self.quotas,
                 self._pipeline,
                 self._deliver,
+                self._deliver_matched,
+                self._export,
+                self.moves,
+                self.advertisements,
                 self._step_soon,
             ),
         )
@@ -123,6 +189,9 @@ class Edge:
                 self.quotas,
                 self.timers,
                 self.deliveries,
+                self._search,
+                self._adopt,
+                self._unwant,
             ),
             PendingPorts(
                 self.topics,
@@ -134,22 +203,83 @@ class Edge:
                 self._pipeline,
                 self._compiler,
                 self._webhook_checks,
+                self._want,
+                self._unregister,
+                self._confirm,
+                self._settled,
                 EdgeTimer.STEP,
             ),
         )
-        self._batches = PipelineBatches(self.topics, self.log, self.positions, self.quotas, self.deliveries, emit)
+        self.overlay = None if overlay is None else self._make_overlay(overlay)
+        self._batches = PipelineBatches(
+            BatchPorts(
+                self.topics,
+                self.log,
+                self.positions,
+                self.quotas,
+                self.deliveries,
+                emit,
+                self._cursors_of,
+                self._is_remote,
+                self._export_matched,
+            )
+        )
         self._handlers = self._input_handlers()
         self._requests = self._request_handlers()
         self._when_stored, self._when_not_stored = self._waiters_of_the_log()
+
+    def _make_overlay(self, options: OverlayOptions) -> EdgeOverlay:
+        ports = OverlayPorts(
+            self._effects.append,
+            self.topics,
+            self.log,
+            self.positions,
+            self.timers,
+            self._compiler,
+            self._pipeline,
+            self.publishing,
+            self.subscribing.of_topic,
+            lambda: self.load,
+            self.subscribing.pending.count_of,
+            self.subscribing.pending.durable_count_of,
+            lambda link: link in self.links,
+            self.subscribing.has,
+            self._searched,
+            lambda search, refusal: self.replies.refuse(search.link, search.frame.ref, refusal),
+            self._not_offered,
+            self.subscribing.pending.confirmed,
+            self.subscribing.pending.not_confirmed,
+            self.deliveries.tell_of_budget,
+            self.deliveries.tell_missed,
+            self.moves.cursor_moved,
+            self.advertisements,
+        )
+        return EdgeOverlay(options, self._rng, ports)
 
     # The contract with the host
 
     def handle(self, message: Input, now: float) -> Sequence[Effect]:
         """What to do about something that happened."""
         self._handlers[type(message)](message, now)
+        return self._take_effects()
+
+    def _take_effects(self) -> Sequence[Effect]:
         effects = self._effects.copy()
         self._effects.clear()
         return effects
+
+    def ask_to_move(self, publisher: PublisherKey, target: Candidate) -> Sequence[Effect]:
+        """Ask a publisher that is connected here to move to another edge; nothing is to be done if it cannot be asked.
+
+        Whether it has moved is seen by `moves`.
+        """
+        self.asked.move(publisher, target)
+        return self._take_effects()
+
+    def ask_to_ping(self, publisher: PublisherKey, candidates: Sequence[Candidate]) -> Sequence[Effect]:
+        """Ask a publisher how far other edges are; `asked.on_pinged` is called with the answer, if one comes."""
+        self.asked.ping(publisher, candidates)
+        return self._take_effects()
 
     def recover(self, record: Record) -> None:
         """Take up a record of the checkpoint or the log."""
@@ -174,6 +304,30 @@ class Edge:
         """What a tenant uses of its quota."""
         return self.quotas.usage(tenant, self.takers.count_of(tenant), now)
 
+    @property
+    def load(self) -> float:
+        """The share of its places for clients that are taken."""
+        return len(self.links) / self._options.connections_max
+
+    def edges(self) -> list[Member]:
+        """The edges that serve the same network, this one first and then those with most room."""
+        own = Member(self.name, "edge", log=self.log_id, load=self.load)
+        return [own] if self.overlay is None else self.overlay.announcing.edges_of_network()
+
+    def other_edges(self) -> tuple[str, ...]:
+        """Where clients can go for which there is no place here: the URLs of those that have room."""
+        return tuple(edge.url for edge in self.edges()[1:] if edge.url and edge.load < 1.0)[:_EDGES_TOLD_MAX]
+
+    def count_matches(self, key: TopicKey, rows: Sequence[Mapping[str, Any]]) -> list[int]:
+        """How many subscriptions here each of some events would be delivered to."""
+        counts = [0] * len(rows)
+        if key in self.topics:
+            topic = self.topics[key]
+            for handle, numbers in topic.interest.match(rows):
+                for number in numbers if handle in topic.takers else ():
+                    counts[number] += 1
+        return counts
+
     # Who deals with what
 
     def _input_handlers(self) -> dict[type[Input], Callable[[Any, float], None]]:
@@ -184,14 +338,17 @@ class Edge:
             Closed: self._closed,
             Stored: self._stored,
             NotStored: self._not_stored,
-            Fetched: lambda message, now: self.deliveries.fetched(self.topics[message.reader], message, now),
+            Fetched: self._fetched,
             TimerDue: self._due,
             ConditionsCompiled: self._compiled,
             InterestMerged: self._merged,
+            InterestSummarised: self._summarised,
+            OfferAnswered: self._offered,
             WebhookChecked: self._webhook_checked,
             WebhookCalled: self._webhook_called,
             HandedOver: self._handed_over,
             PipelineMatched: self._batches.matched,
+            **(self.overlay.handlers if self.overlay is not None else {}),
         }
 
     def _request_handlers(self) -> dict[type, Callable[[str, Identity, Any, float], None]]:
@@ -201,9 +358,14 @@ class Edge:
             Subscribe: self.subscribing.subscribe,
             Attach: self.subscribing.attach,
             Detach: lambda link, identity, frame, _: self.subscribing.detach(link, identity, frame),
-            Unsubscribe: lambda link, identity, frame, _: self.subscribing.unsubscribe(link, identity, frame),
+            Unsubscribe: self.subscribing.unsubscribe,
             DeclareTopic: self._declare,
             List: self._list,
+            Advertise: self.advertisements.advertise,
+            Unadvertise: self.advertisements.unadvertise,
+            EdgesPinged: self.asked.pinged,
+            Seal: self.moves.seal,
+            Adopt: self.moves.adopt,
         }
 
     def _waiters_of_the_log(
@@ -217,6 +379,10 @@ class Edge:
             PendingSubscription: self.subscribing.pending.stored,
             EndingSubscription: lambda waiter, _: self.subscribing.ended(waiter),
             TopicChange: lambda waiter, _: self._declared(waiter),
+            SettlingPublisher: self.moves.settled,
+            SealOfPublisher: self.moves.seal_stored,
+            AdoptionOfPublisher: self.moves.adoption_stored,
+            **self._overlay_waiters(),
         }, {
             Publication: self.publishing.not_stored,
             Repetition: self.publishing.repetition_failed,
@@ -224,35 +390,87 @@ class Edge:
             PendingSubscription: self.subscribing.pending.not_stored,
             EndingSubscription: self.subscribing.not_ended,
             TopicChange: self._not_declared,
+            SettlingPublisher: self.moves.not_settled,
+            SealOfPublisher: self.moves.seal_failed,
+            AdoptionOfPublisher: self.moves.adoption_failed,
+            **self._failed_overlay_waiters(),
+        }
+
+    def _overlay_waiters(self) -> dict[type, Callable[[Any, float], None]]:
+        if (overlay := self.overlay) is None:
+            return {}
+        return {
+            Arrival: overlay.imports.stored,
+            ReplayedEvents: overlay.replays.stored,
+            PausedPublishers: overlay.replays.publishers_paused,
+            RegisteredPart: overlay.home_conditions.stored,
+            GapAtHome: lambda waiter, _: overlay.gap_known(waiter),
+            ExportedVersion: overlay.confirming.stored,
+        }
+
+    def _failed_overlay_waiters(self) -> dict[type, Callable[[Any, str], None]]:
+        if (overlay := self.overlay) is None:
+            return {}
+        return {
+            Arrival: lambda waiter, _: overlay.imports.not_stored(waiter),
+            ReplayedEvents: lambda waiter, _: overlay.replays.not_stored(waiter),
+            PausedPublishers: lambda waiter, _: overlay.replays.publishers_not_paused(waiter),
+            RegisteredPart: lambda waiter, _: overlay.home_conditions.not_stored(waiter),
+            GapAtHome: lambda waiter, _: overlay.gap_known(waiter),
+            ExportedVersion: lambda waiter, _: overlay.wanted.not_stored(waiter),
         }
 
     # What happens
 
     def _started(self, _: Started, now: float) -> None:
         self.positions.restarted()
+        if not self.log_id:
+            self.log_id = f"{self._rng.getrandbits(64):016x}"
+            self.log.append_lazily(LogBegun(self.log_id))  # whatever is durable lies after it
+        self.subscribing.log_id = self.log_id
+        self.publishing.log_id = self.moves.log_id = self.log_id
         for topic in self.topics:
-            if topic.matching == "spark":
+            if topic.is_home:
                 conditions = {made.id: made.condition for made in self.subscribing.of_topic(topic)}
+                conditions |= self.overlay.home_conditions.of_topic(topic) if self.overlay is not None else {}
                 self._effects.append(UsePipeline(*topic.key, topic.stored_batch, conditions))
         self.subscribing.started(now)
+        if self.overlay is not None:
+            self.publishing.name_by_log(self.log_id)
+            self.overlay.started(self.log_id, now)
 
     def _opened(self, message: Opened, _: float) -> None:
-        if not isinstance(message.identity, Identity):
+        if isinstance(message.identity, BrokerIdentity) and self.overlay is not None:
+            self.overlay.opened(message.link, message.identity)
+        elif not isinstance(message.identity, Identity):
             self._effects.append(Close(message.link, "an edge serves clients"))
+        elif len(self.links) >= self._options.connections_max:
+            self._turn_away(message.link)
         elif (reason := self.quotas.connect(message.identity.tenant)) is not None:
             self._effects.append(Close(message.link, reason))
         else:
             self.links.add(message.link, message.identity)
 
-    def _closed(self, message: Closed, _: float) -> None:
-        if (identity := self.links.identity(message.link)) is not None:
+    def _turn_away(self, link: str) -> None:
+        """There is no place for another client here; perhaps there is at another edge."""
+        reason = f"this edge serves {self._options.connections_max:,} clients already, its limit"
+        self.replies.send(link, Refused(None, "full", reason, edges=self.other_edges()))
+        self._effects.append(Close(link, reason))
+
+    def _closed(self, message: Closed, now: float) -> None:
+        if self.overlay is not None and message.link in self.overlay.links:
+            self.overlay.closed(message, now)
+        elif (identity := self.links.identity(message.link)) is not None:
             self.quotas.disconnect(identity.tenant)
+            self.advertisements.closed(message.link)
             self.subscribing.closed(message.link)
 
     def _received(self, message: Received, now: float) -> None:
         identity = self.links.identity(message.link)
         if identity is None:
-            return  # it was closed meanwhile
+            if self.overlay is not None and message.link in self.overlay.links:
+                self.overlay.received(message, now)
+            return  # else it was closed meanwhile
         try:
             self._requests[type(message.frame)](message.link, identity, message.frame, now)
         except Refusal as refusal:
@@ -262,6 +480,8 @@ class Edge:
         for waiter in self.log.answered(message.number):
             self._when_stored[type(waiter)](waiter, now)
         self.publishing.match_ready(now)
+        if self.overlay is not None:
+            self.overlay.stored(now)
 
     def _not_stored(self, message: NotStored, now: float) -> None:
         for waiter in self.log.answered(message.number):
@@ -278,9 +498,27 @@ class Edge:
                 self.subscribing.pending.handed(pending, now)
             case PendingSubscription() as pending, str(reason):
                 self.subscribing.pending.not_handed(pending, reason)
+            case HandedPart() as part, failure if self.overlay is not None:
+                self.overlay.handed(part, failure)
+            case Registration() as registration, failure if self.overlay is not None:
+                self.overlay.home_conditions.handed(registration, failure)
 
     def _compiled(self, message: ConditionsCompiled, now: float) -> None:
         self.subscribing.pending.compiled(self._compiler.answered(message.number), message.compiled, now)
+
+    def _summarised(self, message: InterestSummarised, _: float) -> None:
+        shrinking: ShrinkingInterest = self._compiler.answered(message.number)
+        if self.overlay is not None:
+            self.overlay.wanted.summarised(shrinking, message.covering)
+
+    def _fetched(self, message: Fetched, now: float) -> None:
+        match message.reader:
+            case ExportReader() if self.overlay is not None:
+                self.overlay.exports.fetched(message, now)
+            case OwnLogPiece() if self.overlay is not None:
+                self.overlay.replays.fetched(message, now)
+            case (str(tenant), str(topic)):
+                self.deliveries.fetched(self.topics[tenant, topic], message, now)
 
     def _merged(self, message: InterestMerged, _: float) -> None:
         self.subscribing.pending.merged(self._compiler.answered(message.number), message.merged)
@@ -310,6 +548,16 @@ class Edge:
             case RetryTimer():
                 if taker := self.takers.of_handle(key.tenant, key.subscription, key.handle):
                     self.webhooks.call_again(taker)
+            case AdoptionTimer():
+                self.moves.due(key)
+            case _ if self.overlay is not None:
+                self.overlay.due(key, now)
+
+    def _match_ready(self, now: float) -> None:
+        self.publishing.match_ready(now)
+
+    def _is_handing(self, publisher: PublisherKey) -> bool:
+        return self.publishing.is_handing(publisher)
 
     def _step_soon(self, now: float) -> None:
         self.timers.ensure(EdgeTimer.STEP, now)
@@ -320,29 +568,149 @@ class Edge:
     def _deliver(self, topic: Topic, entries: Sequence[Entry], rows: Sequence[dict[str, Any]], now: float) -> None:
         self.deliveries.offer(topic, topic.matches(entries, rows), entries[-1][0], now)
 
+    def _deliver_matched(self, topic: Topic, records: Sequence[EventsStored], now: float) -> None:
+        last = records[-1].position + len(records[-1].deliveries) - 1
+        self.deliveries.offer(topic, topic.stored_matches(records), last, now)
+
+    # Other edges
+
+    def _cursors_of(self, topic: Topic) -> dict[str, Position]:
+        return {} if self.overlay is None else self.overlay.imports.cursors_of(topic.key)
+
+    def _is_remote(self, topic: Topic, subscription_id: str) -> bool:
+        return self.overlay is not None and self.overlay.home_conditions.has(topic, subscription_id)
+
+    def _export_matched(self, topic: Topic, record: EventsStored, now: float) -> None:
+        if self.overlay is not None:
+            self.overlay.export_matched(topic, record, now)
+
+    def _unregister(self, topic: Topic, subscription_id: str) -> None:
+        if self.overlay is not None:
+            self.overlay.registrations.remove(topic, subscription_id)
+
+    def _export(
+        self,
+        topic: Topic,
+        entries: Sequence[Entry],
+        rows: Sequence[dict[str, Any]],
+        follows: Mapping[Position, Follows],
+        now: float,
+    ) -> None:
+        if self.overlay is not None:
+            self.overlay.export(topic, entries, rows, follows, now)
+
+    def _pass_over(self, topic: Topic, now: float) -> None:
+        if self.overlay is not None:
+            self.overlay.pass_over(topic, now)
+
+    def _is_early(self, topic: Topic, follows: Follows) -> bool:
+        return self.overlay is not None and self.overlay.imports.is_early(topic, follows)
+
+    def _tell_advertised(self, advertisement: PublisherAdvertisement, now: float) -> None:
+        self._use_to_publish(advertisement.topic)
+        if self.overlay is None:
+            self.advertisements.known(advertisement)
+        else:
+            self.overlay.advertised.tell(advertisement, now)
+
+    def _advertised_changed(self, topic: Topic) -> None:
+        if self.overlay is not None:
+            self.overlay.advertised.changed(topic)
+
+    def _use_to_publish(self, topic: Topic) -> None:
+        topic.has_publisher = True
+        if self.overlay is not None:
+            self.overlay.counts.use_to_publish(topic)
+
+    def _want(self, topic: Topic, compiled: CompiledConditions) -> None:
+        if self.overlay is not None:
+            self.overlay.want(topic, compiled)
+
+    def _unwant(self, taker: Taker) -> None:
+        if self.overlay is not None:
+            self.overlay.unwant(self.topics.of(taker), taker.subscription)
+
+    def _settled(self, topic: Topic) -> None:
+        if self.overlay is not None:
+            self.overlay.counts.changed(topic)
+
+    def _search(self, link: str, identity: Identity, frame: NamedRequest, now: float) -> bool:
+        return self.overlay is not None and self.overlay.search(link, identity, frame, now)
+
+    def _adopt(self, link: str, tenant: str, frame: Subscribe) -> PendingSubscription | None:
+        return None if self.overlay is None else self.overlay.replays.adopt(link, tenant, frame)
+
+    def _searched(self, search: HomeSearch, now: float) -> None:
+        """No other edge has what a client asked for: if it is to be made, it is made here; else there is none."""
+        link, identity, frame = search.link, search.identity, search.frame
+        if link not in self.links:
+            return
+        try:
+            if isinstance(frame, Subscribe):
+                self.subscribing.subscribe(link, identity, frame, now, is_searched=True)
+            elif isinstance(frame, List):
+                self.replies.send(link, Listed(frame.ref, *listing.page(self, identity, frame)))
+            else:
+                raise Refusal("unknown", f"there is no subscription {frame.subscription!r}")
+        except Refusal as refusal:
+            self.replies.refuse(link, frame.ref, refusal)
+
+    def _confirm(self, pending: PendingSubscription, now: float) -> None:
+        if self.overlay is None:
+            self.subscribing.pending.confirmed(pending, now)
+        else:
+            self.overlay.confirming.begin(pending, now)
+
     # Topics and lists
 
-    def _list(self, link: str, identity: Identity, frame: List, _: float) -> None:
+    def _list(self, link: str, identity: Identity, frame: List, now: float) -> None:
+        is_elsewhere = frame.subscription is not None and not self.subscribing.has(identity.tenant, frame.subscription)
+        if is_elsewhere and self._search(link, identity, frame, now):
+            return
         self.replies.send(link, Listed(frame.ref, *listing.page(self, identity, frame)))
 
-    def _declare(self, link: str, identity: Identity, frame: DeclareTopic, _: float) -> None:
+    def _declare(self, link: str, identity: Identity, frame: DeclareTopic, now: float) -> None:
         require(identity, "manage", frame.topic)
-        if frame.matching == "spark" and not self._options.has_pipeline:
-            raise Refusal("invalid", "this service has no Spark pipeline: start it with --spark, or match at the edge")
         topic = self.topics.get_or_make(identity.tenant, frame.topic)
+        if frame.matching == "spark" and not self._options.has_pipeline and not topic.is_matched_elsewhere:
+            if self.overlay is not None and self.overlay.is_unknown(topic):
+                raise Refusal("busy", "it is not known yet whether the pipeline of another edge matches it: try again")
+            raise Refusal("invalid", "this service has no Spark pipeline: start it with --spark, or match at the edge")
         for subscription in self.subscribing.of_topic(topic):
             if frame.matching != topic.matching:
                 raise Refusal("invalid", "a topic that has subscriptions is matched where it is: end them first")
             if reason := unmet(frame.offered, subscription.qos):
                 raise Refusal("qos", f"the subscription {subscription.id!r} needs more: {reason}")
+        if self.overlay is not None:
+            self.overlay.offers.check_none_late(topic)
         change = TopicChange(topic, link, frame)
         topic.change_count += 1
-        self.log.append(change.record, change)
+        if self.overlay is None:
+            self.log.append(change.record, change)
+        else:
+            self.overlay.counts.use(topic)
+            self.overlay.offers.offer(change, now)
+
+    def _offered(self, message: OfferAnswered, _: float) -> None:
+        """All edges offer the same now; or they do not, and why."""
+        if self.overlay is None or (change := self.overlay.offers.answered(message)) is None:
+            return
+        if message.failure is None:
+            self.log.append(change.record, change)
+        else:
+            self._not_offered(change, message.failure)
+
+    def _not_offered(self, change: TopicChange, reason: str) -> None:
+        change.topic.change_count -= 1
+        self.replies.refuse(change.link, change.frame.ref, Refusal("busy", reason))
 
     def _declared(self, change: TopicChange) -> None:
         topic, frame = change.topic, change.frame
         topic.change_count -= 1
-        topic.offered, topic.matching = frame.offered, frame.matching
+        before = topic.matching
+        topic.offered, topic.matching, topic.home = frame.offered, frame.matching, change.home
+        if self.overlay is not None and topic.matching != before:
+            self.overlay.matching_changed(topic)
         self.replies.send(change.link, Done(frame.ref))
 
     def _not_declared(self, change: TopicChange, reason: str) -> None:

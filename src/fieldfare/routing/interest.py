@@ -26,6 +26,7 @@ from fieldfare.matching.masks import BoxMasks
 from fieldfare.matching.segment import Segment
 from fieldfare.matching.stack import FEW_EVENTS, SegmentStack, Ways
 from fieldfare.model import Condition
+from fieldfare.overlay.covering import Covering
 
 _QUICK_EFFORT = 60
 _YOUNG_BOXES_MAX = 32  # what has more is not added box by box
@@ -42,7 +43,8 @@ class CompiledConditions:
 
     errors: Mapping[int, ConditionError]  # the conditions that are not sound, by handle
     young: Sequence[tuple[int, Condition]]  # either these, to be added one by one,
-    segment: Segment | None  # or a segment of all
+    segment: Segment | None  # or a segment of all,
+    table: BoxTable | None = None  # and their boxes
 
 
 def is_quick(conditions: Sequence[str]) -> bool:
@@ -56,7 +58,7 @@ def compile_conditions(handles: Sequence[int], conditions: Sequence[str]) -> Com
     if len(conditions) > _YOUNG_BOXES_MAX:
         many = compile_many(conditions)
         errors = {handles[number]: error for number, error in many.errors}
-        return CompiledConditions(errors, (), _segment_of(handles, many.table))
+        return CompiledConditions(errors, (), _segment_of(handles, many.table), many.table)
     compiled, errors = [], {}
     for handle, condition in zip(handles, conditions, strict=True):
         try:
@@ -64,8 +66,22 @@ def compile_conditions(handles: Sequence[int], conditions: Sequence[str]) -> Com
         except ConditionError as error:
             errors[handle] = error
     if sum(len(condition.boxes) for _, condition in compiled) > _YOUNG_BOXES_MAX:
-        return CompiledConditions(errors, (), _young_segment(compiled))
+        table = BoxTable.from_conditions([condition for _, condition in compiled], range(len(compiled)))
+        return CompiledConditions(errors, (), _segment_of([handle for handle, _ in compiled], table), table)
     return CompiledConditions(errors, compiled, None)
+
+
+def compiled_condition(handle: int, condition: Condition) -> CompiledConditions:
+    """A condition that is compiled already, for `Interest.add`."""
+    if len(condition.boxes) <= _YOUNG_BOXES_MAX:
+        return CompiledConditions({}, [(handle, condition)], None)
+    table = BoxTable.from_conditions([condition], [0])
+    return CompiledConditions({}, (), _segment_of([handle], table), table)
+
+
+def covering_of(conditions: Sequence[str], boxes_max: int) -> Covering:
+    """Few boxes that take all that some sound conditions take. Any thread may find it."""
+    return Covering.of_table(compile_many(conditions).table, boxes_max)
 
 
 def _young_segment(conditions: Sequence[tuple[int, Condition]]) -> Segment:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fieldfare.messages import Identity, List
+from fieldfare.messages import Identity, List, Member
 from fieldfare.routing.taker import Taker
 from fieldfare.routing.topic import Topic
 
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 def page(edge: Edge, identity: Identity, frame: List) -> tuple[list[dict[str, Any]], str | None]:
-    """Some items, and after which name the next page begins."""
+    """Some items, and after which name the next page begins. Edges are few: they come on one page."""
+    if frame.what == "edges":
+        return [_edge_item(number, member) for number, member in enumerate(edge.edges())], None
+    if frame.what == "placement":
+        return [], None  # only a broker of a tree places publishers, and answers itself
     if frame.what == "dead_letters":
         taker = edge.subscribing.own(identity, frame.subscription or "")
         return _dead_letters(edge, taker), None
@@ -50,6 +54,10 @@ def _cut(names: Iterable[str], frame: List) -> tuple[list[str], str | None]:
     later = sorted(name for name in names if name > frame.after)
     chosen = later[: frame.count_max]
     return chosen, chosen[-1] if len(later) > len(chosen) else None
+
+
+def _edge_item(number: int, member: Member) -> dict[str, Any]:
+    return {"edge": member.name, "url": member.url, "load": round(member.load, 2), "is_this": number == 0}
 
 
 def _topic_item(topic: Topic) -> dict[str, Any]:

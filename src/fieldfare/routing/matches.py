@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw
 
 from fieldfare.events import event_attributes
-from fieldfare.messages import Delivery, EventsStored
+from fieldfare.messages import Delivery, EventsStored, Follows, Position
 from fieldfare.routing.taker import Entry, Taker
 
 Matches: TypeAlias = Iterable[tuple[Taker, list[Entry]]]
@@ -22,6 +22,16 @@ def entries_of(record: EventsStored) -> list[Entry]:
     """The events of a record, ready to be sent."""
     positions = range(record.position, record.position + len(record.deliveries))
     return list(zip(positions, repeat(record.expires_at), map(Raw, record.deliveries), strict=False))
+
+
+def follows_of(records: Iterable[EventsStored]) -> dict[Position, Follows]:
+    """After which events of other logs the events of some records come; by their positions, for those that do."""
+    return {
+        record.position + number: record.follows
+        for record in records
+        if record.follows
+        for number in range(len(record.deliveries))
+    }
 
 
 def attributes_in(entry: Entry) -> Mapping[str, Any]:

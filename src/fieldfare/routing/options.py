@@ -12,6 +12,7 @@ from fieldfare.routing.quotas import Quota
 class EdgeOptions:
     """How much an edge takes on before it refuses, and how patient it is."""
 
+    connections_max: int = 100_000  # beyond it, clients are sent to other edges of the same network
     topics_max: int = 10_000  # of a tenant
     subscriptions_max: int = 1_000_000  # of a tenant
     subscriptions_per_connection_max: int = 100_000
@@ -21,6 +22,7 @@ class EdgeOptions:
     frame_bytes_max: int = 512 * 1024  # of deliveries in one frame
     publishers_max: int = 10_000  # of a topic, whose numbers are remembered
     recent_ids_max: int = 100_000  # of a topic, by which a publication is known to be a repetition
+    adopt_seconds: float = 2.0  # how long a publisher that comes from another edge waits for its earlier events
     tidy_seconds: float = 0.2  # how often moved cursors are written, and memory is looked after
     webhook_events_max: int = 100  # in one call
     webhook_attempts_max: int = 8

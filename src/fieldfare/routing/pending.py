@@ -3,13 +3,14 @@
 Each goes through the states below, of which it needs some only. Many that are asked for in one round are compiled
 together. When it has passed them all it is put in force; from any of them it may be denied.
 
-    CHECKING ─▶ COMPILING ─▶ HANDING ─▶ STORING ─▶ in force
+    CHECKING ─▶ COMPILING ─▶ HANDING ─▶ CONFIRMING ─▶ STORING ─▶ in force
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from fieldfare.messages import (
@@ -19,7 +20,9 @@ from fieldfare.messages import (
     MergeInterest,
     Position,
     Subscribe,
+    SubscriptionReplayed,
     SubscriptionStored,
+    TopicKey,
     WebhookChecked,
 )
 from fieldfare.routing.client_links import ClientLinks
@@ -28,7 +31,7 @@ from fieldfare.routing.ports import Asking, LogPort, Replies, Timers
 from fieldfare.routing.refusal import Refusal
 from fieldfare.routing.taker import Subscription
 from fieldfare.routing.takers import Takers
-from fieldfare.routing.topic import Topic, TopicKey, Topics
+from fieldfare.routing.topic import Topic, Topics
 
 
 class PendingState(Enum):
@@ -37,6 +40,7 @@ class PendingState(Enum):
     CHECKING = auto()  # its webhook's address, to be found harmless
     COMPILING = auto()
     HANDING = auto()  # the pipeline's store, to have it
+    CONFIRMING = auto()  # other edges, to know what it wants, and what they have for it to be here
     STORING = auto()  # its record, to be in the log
 
 
@@ -51,6 +55,7 @@ class PendingSubscription:
     handle: int
     cursor: Position
     state: PendingState
+    gaps: list[str] = field(default_factory=list)  # what its subscriber is to be told of events that are missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,10 @@ class PendingPorts:
     pipeline: Asking
     compiler: Asking
     webhooks: Asking
+    want: Callable[[Topic, CompiledConditions], None]  # other edges are to be told what is wanted
+    unregister: Callable[[Topic, str], None]  # the home of a topic need not match a subscription any more
+    confirm: Callable[[PendingSubscription, float], None]  # has `confirmed` called when they know it
+    settled: Callable[[Topic], None]  # a subscription to a topic is no longer pending
     step_timer: object  # the key of the timer that has `compile_all` called at the end of the host's round
 
 
@@ -85,14 +94,29 @@ class PendingSubscriptions:
         self._replies, self._log = ports.replies, ports.log
         self._timers, self._step_timer = ports.timers, ports.step_timer
         self._pipeline, self._compiler, self._webhooks = ports.pipeline, ports.compiler, ports.webhooks
-        self._put_in_force = put_in_force
+        self._want, self._confirm, self._unregister = ports.want, ports.confirm, ports.unregister
+        self._settled, self._put_in_force = ports.settled, put_in_force
+        self._counts: Counter[TopicKey] = Counter()
+        self._durable_counts: Counter[TopicKey] = Counter()
         self._pending: dict[tuple[str, str], PendingSubscription] = {}  # by tenant and id
         self._to_compile: dict[TopicKey, list[PendingSubscription]] = {}
+
+    def has(self, tenant: str, name: str) -> bool:
+        """Whether a subscription is pending."""
+        return (tenant, name) in self._pending
 
     def check_none(self, tenant: str, name: str) -> None:
         """Refuse what is asked of a subscription that is pending."""
         if (tenant, name) in self._pending:
             raise Refusal("busy", f"the subscription {name!r} is just being made: try again")
+
+    def count_of(self, topic: TopicKey) -> int:
+        """How many subscriptions to a topic are pending."""
+        return self._counts[topic]
+
+    def durable_count_of(self, topic: TopicKey) -> int:
+        """How many of them are durable."""
+        return self._durable_counts[topic]
 
     def of_topic(self, topic: Topic) -> Iterator[Subscription]:
         """The subscriptions to a topic that are pending."""
@@ -101,6 +125,8 @@ class PendingSubscriptions:
     def begin(self, pending: PendingSubscription, now: float) -> None:
         """A subscription is asked for."""
         self._pending[pending.subscription.key] = pending
+        self._counts[pending.topic.key] += 1
+        self._durable_counts[pending.topic.key] += pending.subscription.is_durable
         self._takers.reserve(pending.topic.tenant)
         self._links.add_pending(pending.link, 1)
         if pending.state is PendingState.CHECKING:
@@ -139,15 +165,16 @@ class PendingSubscriptions:
     def compiled(self, group: CompilingGroup, compiled: CompiledConditions, now: float) -> None:
         """Put conditions into the index, and deny those that are not sound."""
         errors = group.topic.interest.add(compiled)
+        self._want(group.topic, compiled)
         self.merge_beside(group.topic)
         for pending in group.pending:
             if pending.handle in errors:
                 self._deny(pending, Refusal("condition", str(errors[pending.handle])))
-            elif group.topic.matching == "spark":
+            elif group.topic.is_home:
                 pending.state = PendingState.HANDING
                 self._hand(pending.subscription, pending.frame.condition, pending)
             else:
-                self._store(pending, now)
+                self._begin_to_confirm(pending, now)
 
     def merge_beside(self, topic: Topic) -> None:
         """Have a topic's index put in order, if that is worth it and not being done already."""
@@ -168,7 +195,7 @@ class PendingSubscriptions:
 
     def handed(self, pending: PendingSubscription, now: float) -> None:
         """The pipeline's store has it."""
-        self._store(pending, now)
+        self._begin_to_confirm(pending, now)
 
     def not_handed(self, pending: PendingSubscription, reason: str) -> None:
         """The pipeline's store could not take it."""
@@ -176,20 +203,43 @@ class PendingSubscriptions:
 
     def take_from_pipeline(self, topic: Topic, made: Subscription) -> None:
         """A subscription has ended, or could not be stored: the pipeline need not match it."""
-        if topic.matching == "spark":
+        if topic.is_home:
             self._hand(made, None, None)
+        elif topic.is_matched_elsewhere:
+            self._unregister(topic, made.id)
+
+    # Confirmed by other edges
+
+    def _begin_to_confirm(self, pending: PendingSubscription, now: float) -> None:
+        pending.state = PendingState.CONFIRMING
+        self._confirm(pending, now)
+
+    def confirmed(self, pending: PendingSubscription, now: float) -> None:
+        """Other edges know what it wants."""
+        self._store(pending, now)
+
+    def not_confirmed(self, pending: PendingSubscription, reason: str) -> None:
+        """What other edges have for it could not be got."""
+        self.take_from_pipeline(pending.topic, pending.subscription)
+        self._deny(pending, Refusal("busy", reason))
 
     # Stored
 
     def _store(self, pending: PendingSubscription, now: float) -> None:
-        if pending.subscription.is_durable:
+        """A durable one survives a crash; of another one, what was read for it does, for its client may come back."""
+        made = pending.subscription
+        if made.is_durable or made.replay:
             pending.state = PendingState.STORING
-            self._log.append(stored_form(pending.subscription, pending.cursor), pending)
+            record = stored_form(made, pending.cursor) if made.is_durable else replayed_form(made)
+            self._log.append(record, pending)
         else:
             self.stored(pending, now)
 
     def stored(self, pending: PendingSubscription, now: float) -> None:
         """It has passed."""
+        made = pending.subscription
+        if made.replay and not made.is_durable:
+            pending.topic.remember_replay(replayed_form(made))
         self._end(pending)
         self._put_in_force(pending, now)
 
@@ -206,9 +256,27 @@ class PendingSubscriptions:
 
     def _end(self, pending: PendingSubscription) -> None:
         del self._pending[pending.subscription.key]
+        self._counts[pending.topic.key] -= 1
+        self._durable_counts[pending.topic.key] -= pending.subscription.is_durable
+        self._settled(pending.topic)
         self._links.add_pending(pending.link, -1)
+
+
+def replayed_form(made: Subscription) -> SubscriptionReplayed:
+    """What was read for an unnamed subscription, as the log holds it."""
+    return SubscriptionReplayed(made.tenant, made.topic, made.id, made.replay, dict(made.replayed))
 
 
 def stored_form(made: Subscription, cursor: Position) -> SubscriptionStored:
     """A durable subscription as the log holds it."""
-    return SubscriptionStored(made.id, made.tenant, made.topic, made.condition, made.qos, cursor, made.webhook)
+    return SubscriptionStored(
+        made.id,
+        made.tenant,
+        made.topic,
+        made.condition,
+        made.qos,
+        cursor,
+        made.webhook,
+        made.replay,
+        dict(made.replayed),
+    )

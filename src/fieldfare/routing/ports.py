@@ -35,7 +35,7 @@ class Replies:
     def refuse(self, link: str, ref: Ref | None, refusal: Refusal) -> None:
         """Answer that a request is not carried out."""
         self.refused_counts[refusal.code] = self.refused_counts.get(refusal.code, 0) + 1
-        self._emit(Send(link, Refused(ref, refusal.code, refusal.reason, refusal.expected)))
+        self._emit(Send(link, Refused(ref, refusal.code, refusal.reason, refusal.expected, refusal.home)))
 
 
 class Timers:

@@ -2,9 +2,10 @@
 
     topic matched here, kept        STORING ──────────────────────────────▶ READY ─▶ ACCEPTED
     topic matched here, not kept    RESERVING ────────────────────────────▶ READY ─▶ ACCEPTED
-    topic matched by Spark          RESERVING ─▶ QUEUED ─▶ HANDING ─▶ REMEMBERING ─▶ ACCEPTED
+    topic matched by Spark here     RESERVING ─▶ QUEUED ─▶ HANDING ─▶ REMEMBERING ─▶ ACCEPTED
 
-From all but READY a failure of the log or of the pipeline leads to REFUSED.
+One that Spark matches at another edge goes the way of those that are matched here. From all but READY a failure of the
+log or of the pipeline leads to REFUSED.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Publication:
 
     def __post_init__(self) -> None:
         self.size_bytes = sum(map(len, self.record.deliveries))
-        self.is_for_pipeline = self.topic.matching == "spark"
+        self.is_for_pipeline = self.topic.is_home
 
     @property
     def last_numbers(self) -> dict[str, int]:
@@ -93,3 +94,15 @@ class Repetition:
 
     link: str
     frame: Publish
+
+
+@dataclass(slots=True, eq=False)
+class ImportedEvents:
+    """Events from another log on their way into this one. They go the way of publications: STORING, READY, ACCEPTED."""
+
+    topic: Topic
+    record: EventsStored
+    rows: list[dict[str, Any]]
+    is_replayed: bool = False  # they are for one subscription, which reads them from the log
+    is_reserving: bool = False  # they wait for the log to know that positions are used which it does not hold
+    state: PublicationState = PublicationState.STORING

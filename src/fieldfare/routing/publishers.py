@@ -28,6 +28,13 @@ class Publishers:
         """The last number of each publisher that survives a crash."""
         return dict(self._stored)
 
+    def __contains__(self, publisher: str) -> bool:
+        return publisher in self._last
+
+    def last(self, publisher: str) -> int:
+        """Its last number, what is on its way to the log included; -1 if there is none."""
+        return self._last.get(publisher, -1)
+
     def repeated(self, publisher: str, sequence: int, count: int) -> int:
         """How many of the events numbered from `sequence` on came before."""
         last = self._last.get(publisher, -1)  # who is not known begins at 0, or what it sent before would be lost
@@ -74,6 +81,10 @@ class RecentIds:
     def stored(self) -> list[_Id]:
         """The ids that survive a crash, the oldest first."""
         return [key for key, is_stored in self._ids.items() if is_stored]
+
+    def of(self, publisher: str) -> list[str]:
+        """The ids of one publisher, the oldest first."""
+        return [identity for source, identity in self._ids if source == publisher]
 
     def repeated(self, publisher: str | None, ids: Sequence[str]) -> list[bool]:
         """For each id whether it came before from this publisher, here or in the same publication."""

@@ -8,7 +8,7 @@ the order of their positions, also where one that needs the log is followed by o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,15 +21,21 @@ from fieldfare.messages import (
     Accepted,
     Delivery,
     EventsStored,
+    Follows,
     HandEvents,
     Identity,
+    LogId,
+    Position,
     Publish,
     PublishersMoved,
 )
 from fieldfare.qos import broken
-from fieldfare.routing.matches import entries_of
+from fieldfare.routing.matches import entries_of, follows_of
+from fieldfare.routing.moved_publisher import PublisherKey
 from fieldfare.routing.ports import Asking, LogPort, Positions, Replies
-from fieldfare.routing.publication import NOT_SAFE, Publication, PublicationState, Repetition
+from fieldfare.routing.publication import NOT_SAFE, ImportedEvents, Publication, PublicationState, Repetition
+from fieldfare.routing.publisher_advertisements import PublisherAdvertisements
+from fieldfare.routing.publisher_moves import PublisherMoves
 from fieldfare.routing.quotas import Quotas
 from fieldfare.routing.refusal import Refusal, require
 from fieldfare.routing.taker import Entry
@@ -49,6 +55,11 @@ class PublishingPorts:
     quotas: Quotas
     pipeline: Asking
     deliver: Callable[[Topic, Sequence[Entry], Sequence[dict[str, Any]], float], None]  # events that are new and safe
+    deliver_matched: Callable[[Topic, Sequence[EventsStored], float], None]  # the same where Spark matches the topic
+    # Those that were published here, if there are any, and after which events of other logs some of them come.
+    export: Callable[[Topic, Sequence[Entry], Sequence[dict[str, Any]], Mapping[Position, Follows], float], None]
+    moves: PublisherMoves
+    advertisements: PublisherAdvertisements
     step_soon: Callable[[float], None]  # has `match_ready` called at the end of the host's round
 
 
@@ -56,14 +67,23 @@ class Publishing:
     """The publications of a broker, whose name is part of the ids that it gives to events."""
 
     def __init__(self, name: str, unstored_bytes_max: int, ports: PublishingPorts) -> None:
+        self.log_id = ""  # set when it is known
         self._name, self._unstored_bytes_max = name, unstored_bytes_max
+        self._id_prefix = ""  # of the ids of numbered events
         self._topics, self._replies, self._log = ports.topics, ports.replies, ports.log
-        self._positions, self._pipeline, self._deliver = ports.positions, ports.pipeline, ports.deliver
-        self._step_soon, self._quotas = ports.step_soon, ports.quotas
+        self._positions, self._pipeline = ports.positions, ports.pipeline
+        self._deliver, self._deliver_matched = ports.deliver, ports.deliver_matched
+        self._step_soon, self._quotas, self._export = ports.step_soon, ports.quotas, ports.export
+        self._moves, self._advertisements = ports.moves, ports.advertisements
         self._unstored_bytes = 0
-        self._under_way: dict[Topic, deque[Publication]] = {}  # matched here, in the order of their positions
+        # What is matched here, in the order of positions.
+        self._under_way: dict[Topic, deque[Publication | ImportedEvents]] = {}
         self._handing: dict[tuple[Topic, str], deque[Publication]] = {}  # the first of each is with the pipeline
         self.accepted_count = self.repeated_count = 0
+
+    def name_by_log(self, log: LogId) -> None:
+        """Give ids to events that no other log gives: a publisher may use the same numbers there."""
+        self._name, self._id_prefix = log, f"{log}:"
 
     # Checked
 
@@ -77,6 +97,8 @@ class Publishing:
             raise Refusal("invalid", f"there are {len(frame.ids)} ids for {len(frame.events)} events")
         if frame.sequence is not None and frame.publisher is None:
             raise Refusal("invalid", "a sequence number needs a publisher")
+        if self._moves:
+            self._moves.check(topic, frame.publisher)
         if self._unstored_bytes > self._unstored_bytes_max:
             raise Refusal("busy", "more is published than can be stored: try again in a second")
         keep = _unrepeated(topic, frame)
@@ -91,14 +113,18 @@ class Publishing:
     def _new(self, topic: Topic, link: str, frame: Publish, keep: Sequence[int], now: float) -> Publication:
         """The part of a publication that did not come before."""
         rows = [_checked(number, frame.events[number]) for number in keep]
+        if self._advertisements:
+            self._advertisements.check(topic, frame.publisher, rows)
         first = self._positions.take(len(keep))
         positions = range(first, first + len(keep))
         sequence = None if frame.sequence is None else frame.sequence + keep[0]
         ids = [] if frame.ids is None else [frame.ids[number] for number in keep]
         if sequence is None:
-            names = ids or [f"{self._name}.{position}" for position in positions]
+            prefix = self.log_id if topic.is_matched_elsewhere else self._name  # like no other there
+            names = ids or [f"{prefix}.{position}" for position in positions]
         else:  # so that a repetition is known by its name as well
-            names = ids or [f"{frame.publisher}:{number}" for number in range(sequence, sequence + len(keep))]
+            publisher = f"{self._id_prefix}{frame.publisher}"
+            names = ids or [f"{publisher}:{number}" for number in range(sequence, sequence + len(keep))]
         events = [frame.events[number] for number in keep]
         deliveries = [
             _encode(Delivery(position, name, now, event, frame.publisher))
@@ -108,14 +134,16 @@ class Publishing:
         record = EventsStored(
             first, topic.tenant, topic.name, now, now + lifespan, deliveries, frame.publisher, sequence, bool(ids)
         )
-        is_stored = topic.matching == "edge" and topic.offered.is_kept
+        if self._moves and (follows := self._moves.follows(topic, frame.publisher, now)):
+            record = msgspec.structs.replace(record, follows=follows)
+        is_stored = topic.offered.is_kept and not topic.is_home
         state = PublicationState.STORING if is_stored else PublicationState.RESERVING
         return Publication(topic, link, frame, rows, record, events, names, ids, sequence, state)
 
     def _repeat(self, topic: Topic, repetition: Repetition) -> None:
         frame = repetition.frame
         self.repeated_count += len(frame.events)
-        if topic.matching == "spark":  # the pipeline has the events, but storing their numbers and ids may have failed
+        if topic.is_home:  # the pipeline has the events, but storing their numbers and ids may have failed
             self._log.append(_marks(topic, frame), repetition)
         elif not self._log.wait_for_all(repetition):
             self.repetition_stored(repetition)
@@ -244,6 +272,41 @@ class Publishing:
         for following in self._handing.pop(publication.queue):
             self._refuse(following, reason, is_free_again=True)
 
+    def is_handing(self, publisher: PublisherKey) -> bool:
+        """Whether events of a publisher are on their way to the pipeline."""
+        return any((topic.tenant, name) == publisher for topic, name in self._handing)
+
+    # From other logs
+
+    def take_import(self, imported: ImportedEvents, waiter: Any) -> bool:
+        """Make events of another log safe here, if their topic is kept. False: they are; True: `waiter` is told."""
+        self._under_way.setdefault(imported.topic, deque()).append(imported)
+        offered = imported.topic.offered
+        if not offered.is_kept:
+            imported.is_reserving = not self._positions.reserve(waiter)
+            return imported.is_reserving
+        (self._log.append if offered.reliability == "reliable" else self._log.append_lazily)(imported.record, waiter)
+        return True
+
+    def import_stored(self, imported: ImportedEvents, now: float) -> None:
+        """They are safe: they are matched in their turn."""
+        imported.state = PublicationState.READY
+        if imported.is_reserving:
+            self._positions.reserved(is_stored=True)
+        record, topic = imported.record, imported.topic
+        if topic.offered.is_kept:
+            topic.stored = record.position + len(record.deliveries) - 1
+            self._quotas.keep(topic.tenant, sum(map(len, record.deliveries)), record.expires_at)
+        self._step_soon(now)
+
+    def import_not_stored(self, imported: ImportedEvents) -> None:
+        """They are not in this log; the other log still has them."""
+        imported.state = PublicationState.REFUSED
+        if imported.is_reserving:
+            self._positions.reserved(is_stored=False)
+        if (under_way := self._under_way.get(imported.topic)) and imported in under_way:
+            under_way.remove(imported)
+
     # Matched
 
     def match_ready(self, now: float) -> None:
@@ -256,12 +319,30 @@ class Publishing:
                 del self._under_way[topic]
             if not publications:
                 continue
-            entries = [entry for publication in publications for entry in entries_of(publication.record)]
-            rows = [row for publication in publications for row in publication.rows]
+            self._match(topic, publications, now)
+
+    def _match(self, topic: Topic, publications: Sequence[Publication | ImportedEvents], now: float) -> None:
+        new = [each for each in publications if isinstance(each, Publication) or not each.is_replayed]
+        entries = [entry for publication in new for entry in entries_of(publication.record)]
+        rows = [row for publication in new for row in publication.rows]
+        if rows:
             topic.event_count += len(rows)
-            self._deliver(topic, entries, rows, now)
-            for publication in publications:
+            if topic.matching == "spark":
+                self._deliver_matched(topic, [publication.record for publication in new], now)
+            else:
+                self._deliver(topic, entries, rows, now)
+        if len(new) < len(publications):
+            topic.matched = max(topic.matched, topic.stored)
+        own = [publication for publication in new if isinstance(publication, Publication)]
+        if len(own) < len(new):
+            entries = [entry for publication in own for entry in entries_of(publication.record)]
+            rows = [row for publication in own for row in publication.rows]
+        self._export(topic, entries, rows, follows_of(publication.record for publication in own), now)
+        for publication in publications:
+            if isinstance(publication, Publication):
                 self._accept(publication)
+            else:
+                publication.state = PublicationState.ACCEPTED
 
     def _accept(self, publication: Publication) -> None:
         self._move(publication, PublicationState.ACCEPTED)

@@ -6,41 +6,72 @@ pieces wait for the next pass over the log, so that a pass always comes to its e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Generic, Protocol, TypeVar
 
 from fieldfare.messages import EventsStored, Fetch, Fetched, Position
-from fieldfare.routing.matches import Matches
 from fieldfare.routing.ports import START, Emit
-from fieldfare.routing.taker import Taker, TakerState
+from fieldfare.routing.taker import Entry, TakerState
 
 
-class StreamReader:
-    """Reads one stream of the log. `match` tells who wants which events of some records."""
+class ReadingTaker(Protocol):
+    """Who the log is read for: a subscription of a client, or another edge."""
+
+    handle: int
+    state: TakerState
+    resume_after: Position
+
+    def read_on(self) -> None:
+        """There is room: be given the next pieces of the log."""
+
+    def give(self, entries: Sequence[Entry], waiting_max: int) -> None:
+        """Matches of a piece of the log. Where there is no room for all of them, the rest is read later."""
+
+    def read_to(self, position: Position, *, is_end: bool) -> None:
+        """The log has been read up to a position."""
+
+    def skip_removed(self, removed_before: Position) -> bool:
+        """The log no longer has events up to a position. Whether the taker misses any by that."""
+
+
+T = TypeVar("T", bound=ReadingTaker)
+
+
+class StreamReader(Generic[T]):
+    """Reads one stream of the log. `match` tells who wants which events of some records.
+
+    Its takers are told of events that have left the log: of any in the stream, or of those of one part of it.
+    """
 
     def __init__(
-        self, key: tuple[str, str], stream: str, emit: Emit, match: Callable[[Iterable[EventsStored]], Matches]
+        self,
+        key: Hashable,
+        stream: str,
+        emit: Emit,
+        match: Callable[[Iterable[EventsStored]], Iterable[tuple[T, list[Entry]]]],
+        part: str = "",
     ) -> None:
-        self._key, self._stream, self._emit, self._match = key, stream, emit, match
-        self._takers: dict[int, Taker] = {}  # all whose state is READING
+        self._key, self._stream, self._emit, self._match, self._part = key, stream, emit, match, part
+        self._takers: dict[int, T] = {}  # all whose state is READING
         self._read_up_to: Position = START  # in this pass
         self._is_reading = False
 
-    def join(self, taker: Taker) -> None:
+    def join(self, taker: T) -> None:
         """Read for a taker that has room."""
         taker.read_on()
         self._takers[taker.handle] = taker
         if not self._is_reading:
             self._fetch_next()
 
-    def leave(self, taker: Taker) -> None:
+    def leave(self, taker: T) -> None:
         """Read no more for a taker."""
         self._takers.pop(taker.handle, None)
 
-    def skip_removed(self, removed_before: Position) -> list[Taker]:
+    def skip_removed(self, removed_before: Position) -> list[T]:
         """The log no longer has events up to a position. Returns the takers that miss some of them."""
         return [taker for taker in self._takers.values() if taker.skip_removed(removed_before)]
 
-    def fetched(self, piece: Fetched, stored: Position, waiting_max: int) -> list[Taker]:
+    def fetched(self, piece: Fetched, stored: Position, waiting_max: int) -> list[T]:
         """Give a piece of the log to those who wait for it, and ask for the next. Returns to whom it was given.
 
         `stored` is the last position that the log holds of this topic.
@@ -65,4 +96,4 @@ class StreamReader:
             starts = [taker.resume_after for taker in self._takers.values()]
             self._read_up_to = min((start for start in starts if start >= self._read_up_to), default=min(starts))
             self._is_reading = True
-            self._emit(Fetch(self._key, self._stream, self._read_up_to))
+            self._emit(Fetch(self._key, self._stream, self._read_up_to, self._part))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,20 +10,32 @@ import msgspec
 from fieldfare.messages import (
     CursorsMoved,
     DeadLetter,
+    EdgeRegistered,
+    EventsMissed,
     EventsStored,
+    InterestExported,
     KeptBytes,
+    LogBegun,
+    LogId,
+    OriginsMoved,
+    Position,
+    PublisherAdopted,
+    PublisherSealed,
     PublishersMoved,
     Reached,
     Record,
     SubscriptionRemoved,
+    SubscriptionReplayed,
     SubscriptionStored,
     TopicStored,
 )
 from fieldfare.routing.pending import stored_form
 from fieldfare.routing.taker import Subscription
+from fieldfare.routing.topic import OWN_LOG
 
 if TYPE_CHECKING:
     from fieldfare.routing.edge import Edge
+    from fieldfare.routing.topic import Topic
 
 
 class _Identified(msgspec.Struct):
@@ -46,21 +58,62 @@ def recover(edge: Edge, record: Record) -> None:
         case TopicStored():
             topic = edge.topics.get_or_make(record.tenant, record.topic)
             topic.offered, topic.matching = record.offered, record.matching
+            topic.offer_version, topic.home = record.version, record.home
         case CursorsMoved():
             _recover_cursors(edge, record)
         case DeadLetter():
             if edge.takers.get(record.tenant, record.subscription):
                 edge.webhooks.keep_letter(record)
-        case PublishersMoved():
+        case PublishersMoved() | PublisherSealed() | PublisherAdopted():
             _recover_publishers(edge, record)
         case KeptBytes():
             edge.quotas.recover(record)
+        case (
+            LogBegun()
+            | InterestExported()
+            | OriginsMoved()
+            | EventsMissed()
+            | SubscriptionReplayed()
+            | EdgeRegistered()
+        ):
+            _recover_overlay(edge, record)
         case Reached():
-            edge.positions.raise_to(record.position)
-            for tenant, name, matched, batch in record.topics:
-                topic = edge.topics.get_or_make(tenant, name)
-                topic.matched = topic.stored = max(topic.matched, matched)
-                topic.batch = topic.stored_batch = max(topic.batch, batch)
+            _recover_positions(edge, record)
+
+
+def _recover_positions(edge: Edge, record: Reached) -> None:
+    edge.positions.raise_to(record.position)
+    for tenant, name, matched, batch in record.topics:
+        topic = edge.topics.get_or_make(tenant, name)
+        topic.matched = topic.stored = max(topic.matched, matched)
+        topic.batch = topic.stored_batch = max(topic.batch, batch)
+
+
+def _recover_overlay(
+    edge: Edge,
+    record: LogBegun | InterestExported | OriginsMoved | EventsMissed | SubscriptionReplayed | EdgeRegistered,
+) -> None:
+    """An edge that is no longer in an overlay forgets what it was owed there."""
+    if isinstance(record, LogBegun):
+        edge.log_id = edge.moves.log_id = record.log
+        return
+    if edge.overlay is None:
+        return
+    topic = edge.topics.get_or_make(record.tenant, record.topic)
+    if isinstance(record, EventsMissed):
+        edge.positions.raise_to(record.position)
+        if record not in topic.missed:
+            topic.missed.append(record)
+    elif isinstance(record, SubscriptionReplayed):
+        topic.remember_replay(record)
+        _recover_replayed(edge, topic, record.replayed)
+    elif isinstance(record, InterestExported):
+        edge.overlay.wanted.recover(topic, record)
+    elif isinstance(record, EdgeRegistered):
+        edge.overlay.home_conditions.recover(topic, record)
+    else:
+        for log, position in record.positions.items():
+            edge.overlay.imports.recover(topic, log, position)
 
 
 def _recover_events(edge: Edge, record: EventsStored) -> None:
@@ -70,11 +123,17 @@ def _recover_events(edge: Edge, record: EventsStored) -> None:
     if record.deliveries:
         edge.quotas.keep(record.tenant, sum(map(len, record.deliveries)), record.expires_at)
         topic.matched = topic.stored = max(topic.matched, last)
+    if record.origin is not None and record.origin_upto >= 0 and edge.overlay is not None:
+        edge.overlay.imports.recover(topic, record.origin, record.origin_upto)
     if record.batch is not None:
         topic.batch = topic.stored_batch = max(topic.batch, record.batch)
+        for log, cursor in record.cursors.items():
+            if edge.overlay is not None:
+                edge.overlay.imports.recover(topic, log, cursor)
         for delivery in record.deliveries:
             identified = _identified.decode(delivery)
             topic.matched_ids.remember(identified.publisher, [identified.id])
+            topic.matched_ids.confirm(identified.publisher, [identified.id])
     if record.sequence is not None and record.publisher is not None:
         topic.publishers.recover(record.publisher, record.sequence + len(record.deliveries) - 1)
     if record.has_ids:
@@ -83,13 +142,19 @@ def _recover_events(edge: Edge, record: EventsStored) -> None:
         topic.published_ids.confirm(record.publisher, ids)
 
 
-def _recover_publishers(edge: Edge, record: PublishersMoved) -> None:
+def _recover_publishers(edge: Edge, record: PublishersMoved | PublisherSealed | PublisherAdopted) -> None:
+    if not isinstance(record, PublishersMoved):
+        edge.moves.recover(record)
+        return
     topic = edge.topics.get_or_make(record.tenant, record.topic)
     for publisher, last in record.sequences.items():
         topic.publishers.recover(publisher, last)
     for source, identity in record.ids:
         topic.published_ids.remember(source, [identity])
         topic.published_ids.confirm(source, [identity])
+    for source, identity in record.matched_ids:
+        topic.matched_ids.remember(source, [identity])
+        topic.matched_ids.confirm(source, [identity])
 
 
 def _recover_cursors(edge: Edge, record: CursorsMoved) -> None:
@@ -110,8 +175,23 @@ def _recover_subscription(edge: Edge, record: SubscriptionStored) -> None:
         record.qos,
         is_durable=True,
         webhook=record.webhook,
+        replay=record.replay,
+        replayed=record.replayed,
     )
     edge.subscribing.restore(topic, subscription, record.position)
+    _recover_replayed(edge, topic, record.replayed)
+
+
+def _recover_replayed(edge: Edge, topic: Topic, replayed: Mapping[LogId, Position]) -> None:
+    """Other logs were read for a subscription, up to where this edge had come by then: it takes no event from before.
+
+    A cursor is written some time after it moved. Without this, an event that was read for the subscription could come
+    once more, for all, and be delivered to it a second time.
+    """
+    if edge.overlay is not None:
+        for log, position in replayed.items():
+            if log != OWN_LOG:
+                edge.overlay.imports.recover(topic, log, position)
 
 
 def checkpoint(edge: Edge) -> list[Record]:
@@ -121,16 +201,25 @@ def checkpoint(edge: Edge) -> list[Record]:
 
 def _state(edge: Edge) -> Iterator[Record]:
     topics = list(edge.topics)
+    if edge.log_id:
+        yield LogBegun(edge.log_id)
     yield Reached(edge.positions.last, [(*topic.key, topic.stored, topic.stored_batch) for topic in topics])
     for topic in topics:
-        yield TopicStored(*topic.key, topic.offered, topic.matching)
+        yield TopicStored(*topic.key, topic.offered, topic.matching, topic.offer_version, topic.home)
         sequences, ids = topic.publishers.stored, topic.published_ids.stored
-        if sequences or ids:
-            yield PublishersMoved(*topic.key, sequences, ids)
+        if sequences or ids or topic.matched_ids.stored:
+            yield PublishersMoved(*topic.key, sequences, ids, topic.matched_ids.stored)
+        yield from topic.missed
+        yield from topic.replayed.values()
     for taker in edge.takers:
         if taker.subscription.is_durable:
             taker.settle(edge.topics.of(taker).matched)
             yield stored_form(taker.subscription, taker.cursor)
+    yield from edge.moves.state()
     yield from edge.quotas.state()
+    if edge.overlay is not None:
+        yield from edge.overlay.wanted.state()
+        yield from edge.overlay.imports.state()
+        yield from edge.overlay.home_conditions.state()
     for letters in edge.webhooks.dead_letters.values():
         yield from letters

@@ -8,9 +8,9 @@ from fieldfare.messages import Identity, RefusalCode, Right
 class Refusal(Exception):  # noqa: N818 - it is an answer, not an error of the broker
     """Ends the work on a request, and becomes the answer Refused."""
 
-    def __init__(self, code: RefusalCode, reason: str, expected: int | None = None) -> None:
+    def __init__(self, code: RefusalCode, reason: str, expected: int | None = None, *, home: str | None = None) -> None:
         super().__init__(reason)
-        self.code, self.reason, self.expected = code, reason, expected
+        self.code, self.reason, self.expected, self.home = code, reason, expected, home
 
 
 def require(identity: Identity, right: Right, topic: str) -> None:

@@ -22,6 +22,19 @@ class SubscriptionCounts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class OverlayStatistics:
+    """An edge among others: counts since the start, and how things are now."""
+
+    exported: int  # events sent to other edges, each counted for every edge
+    imported: int  # events that came from other edges
+    refused_ranges: int  # that came again, because they did not continue what was here
+    links: int
+    second_paths: int
+    missed_budgets: int  # events that came later than a latency budget allows
+    behind: dict[str, int]  # by edge: positions that it has not taken yet, at most
+
+
+@dataclass(frozen=True, slots=True)
 class Statistics:
     """Counts since the start."""
 
@@ -40,6 +53,7 @@ class Statistics:
     topics: int
     subscriptions: int
     position: int
+    overlay: OverlayStatistics | None  # None: it is not among others
     per_subscription: Iterator[SubscriptionCounts]  # made as it is read, there may be many
 
 
@@ -62,6 +76,7 @@ def statistics(edge: Edge) -> Statistics:
         topics=len(edge.topics),
         subscriptions=len(edge.takers),
         position=edge.positions.last,
+        overlay=None if edge.overlay is None else edge.overlay.statistics(),
         per_subscription=_per_subscription(edge),
     )
 

@@ -8,16 +8,19 @@ was asked for: what was published meanwhile is read from the log.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from fieldfare.messages import (
     Ack,
     Attach,
     Detach,
     Identity,
+    LogId,
+    Notice,
     Position,
-    Ref,
     Subscribe,
     Subscribed,
     SubscriptionRemoved,
@@ -27,6 +30,7 @@ from fieldfare.messages import (
 from fieldfare.qos import unmet
 from fieldfare.routing.client_links import ClientLinks
 from fieldfare.routing.delivery import Deliveries
+from fieldfare.routing.home_search import NamedRequest
 from fieldfare.routing.interest import compile_conditions
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.pending import PendingPorts, PendingState, PendingSubscription, PendingSubscriptions
@@ -36,6 +40,11 @@ from fieldfare.routing.refusal import Refusal, require
 from fieldfare.routing.taker import Subscription, Taker
 from fieldfare.routing.takers import Takers
 from fieldfare.routing.topic import Topic, Topics
+
+_FOREIGN = (
+    "the client's last position belongs to the log {}, but this edge has the log {}: events between may be missing, "
+    "and some may come late or again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +66,6 @@ class DeadlineTimer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Service:
-    """How a client wants a subscription delivered."""
-
-    link: str
-    ref: Ref
-    window: int
-    after: Position | None = None
-    wants_mark: bool = False
-    is_new: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class SubscribingPorts:
     """What subscribing needs of its broker."""
 
@@ -81,6 +78,9 @@ class SubscribingPorts:
     quotas: Quotas
     timers: Timers
     deliveries: Deliveries
+    search: Callable[[str, Identity, NamedRequest, float], bool]  # whether other edges are asked for it first
+    adopt: Callable[[str, str, Subscribe], PendingSubscription | None]  # what was begun for a client that comes back
+    unwant: Callable[[Taker], None]  # what a subscription wanted need not come from other edges any more
 
 
 class Subscribing:
@@ -94,12 +94,18 @@ class Subscribing:
         self._topics, self._takers, self._links = ports.topics, ports.takers, ports.links
         self._replies, self._log, self._positions = ports.replies, ports.log, ports.positions
         self._timers, self._deliveries, self._quotas = ports.timers, ports.deliveries, ports.quotas
+        self._search, self._adopt, self._unwant = ports.search, ports.adopt, ports.unwant
+        self.log_id: LogId = ""  # set when it is known
 
     # Making
 
-    def subscribe(self, link: str, identity: Identity, frame: Subscribe, now: float) -> None:
-        """Make a subscription, or go on with the one of that name."""
+    def subscribe(
+        self, link: str, identity: Identity, frame: Subscribe, now: float, *, is_searched: bool = False
+    ) -> None:
+        """Make a subscription, or go on with the one of that name. `is_searched`: no other edge has it."""
         require(identity, "subscribe", frame.topic)
+        if self._is_foreign(frame):
+            frame = replace(frame, after=None)
         topic = self._topics.get_or_make(identity.tenant, frame.topic)
         if topic.change_count:
             raise Refusal("busy", f"the topic {frame.topic!r} is just being changed: try again")
@@ -114,6 +120,11 @@ class Subscribing:
                 self._resume(link, taker, frame, now)
                 return
             self.pending.check_none(identity.tenant, frame.name)
+            if not (is_searched or frame.is_name_new) and self._search(link, identity, frame, now):
+                return
+        elif frame.after is None and self._adopt(link, identity.tenant, frame) is not None:
+            self._links.add_pending(link, 1)
+            return
         self._check_room(link, identity.tenant)
         self.pending.begin(self._new(topic, link, frame), now)
 
@@ -127,8 +138,11 @@ class Subscribing:
             is_durable=frame.name is not None,
             webhook=frame.webhook,
         )
+        if frame.after is not None and (known := topic.replayed.get(frame.previous or "")) is not None:
+            subscription = replace(subscription, replay=known.replay, replayed=known.replayed)
         start = START if frame.qos.durability == "transient" else self._positions.last
-        cursor = start if frame.after is None else min(frame.after, self._positions.last)
+        after = self._after(frame)
+        cursor = start if after is None else after
         state = PendingState.COMPILING if frame.webhook is None else PendingState.CHECKING
         return PendingSubscription(topic, link, frame, subscription, self._takers.new_handle(), cursor, state)
 
@@ -152,19 +166,19 @@ class Subscribing:
         if (made.topic, made.condition, made.qos, made.webhook) != asked:
             raise Refusal("invalid", f"{made.id!r} exists with other settings: end it first, or choose another name")
         if made.webhook is not None:
-            self._replies.send(link, Subscribed(frame.ref, made.id, taker.cursor, is_new=False))
+            self._confirm(link, frame, taker, taker.cursor, is_new=False)
         else:
-            self._serve(taker, _Service(link, frame.ref, frame.window, frame.after, frame.wants_mark), now)
+            self._serve(taker, link, frame, now)
 
     def _put_in_force(self, pending: PendingSubscription, now: float) -> None:
         """A subscription has passed all that it waited for. Its link may be gone by now."""
         taker = self._insert(pending.topic, pending.subscription, pending.handle, pending.cursor)
         if pending.subscription.webhook is not None:
-            self._replies.send(pending.link, Subscribed(pending.frame.ref, taker.subscription.id, taker.cursor))
+            self._confirm(pending.link, pending.frame, taker, taker.cursor, is_new=True)
         elif pending.link in self._links:
-            frame = pending.frame
-            service = _Service(pending.link, frame.ref, frame.window, None, frame.wants_mark, is_new=True)
-            self._serve(taker, service, now)
+            self._serve(taker, pending.link, pending.frame, now, is_new=True)
+            for detail in pending.gaps:
+                self._deliveries.tell_gap(taker, detail)
         elif not pending.subscription.is_durable:
             self._end(taker)
             return
@@ -201,19 +215,42 @@ class Subscribing:
 
     def attach(self, link: str, identity: Identity, frame: Attach, now: float) -> None:
         """Deliver a subscription on a link."""
+        if self._is_foreign(frame):
+            frame = replace(frame, after=None)
+        if not self.has(identity.tenant, frame.subscription) and self._search(link, identity, frame, now):
+            return
         taker = self.own(identity, frame.subscription)
         self._check_stays(taker)
         if taker.subscription.webhook is not None:
             raise Refusal("invalid", "this subscription is delivered to its webhook")
-        self._serve(taker, _Service(link, frame.ref, frame.window, frame.after, frame.wants_mark), now)
+        self._serve(taker, link, frame, now)
 
-    def _serve(self, taker: Taker, service: _Service, now: float) -> None:
-        after = None if service.after is None else min(service.after, self._positions.last)
+    def _serve(self, taker: Taker, link: str, frame: Subscribe | Attach, now: float, *, is_new: bool = False) -> None:
+        after = None if is_new else self._after(frame)  # a new one has its cursor where it was asked for
         start = taker.cursor if after is None else after
-        self._replies.send(service.link, Subscribed(service.ref, taker.subscription.id, start, service.is_new))
+        self._confirm(link, frame, taker, start, is_new=is_new)
+        if self._is_foreign(frame):
+            self._replies.send(link, Notice(taker.id, "gap", _FOREIGN.format(frame.log, self.log_id)))
         self._links.release(taker)
-        self._links.serve(service.link, taker)
-        self._deliveries.attach(taker, service.link, service.window, after, now, wants_mark=service.wants_mark)
+        self._links.serve(link, taker)
+        self._deliveries.attach(taker, link, frame.window, after, now, wants_mark=frame.wants_mark)
+
+    def _confirm(self, link: str, frame: Subscribe | Attach, taker: Taker, start: Position, *, is_new: bool) -> None:
+        """Answer that it is in force. An old client, which says nothing of logs, could not read of this one."""
+        log = "" if frame.log is None else self.log_id
+        self._replies.send(link, Subscribed(frame.ref, taker.id, start, is_new, log))
+
+    def _is_foreign(self, frame: Subscribe | Attach) -> bool:
+        """Whether a client's position belongs to another log: it means nothing here."""
+        return bool(frame.log) and frame.log != self.log_id
+
+    def _after(self, frame: Subscribe | Attach) -> Position | None:
+        """The position after which a client wants to go on; one that is not reached yet is taken for the last."""
+        return None if frame.after is None else min(frame.after, self._positions.last)
+
+    def has(self, tenant: str, name: str) -> bool:
+        """Whether there is a subscription, or it is being made."""
+        return self._takers.get(tenant, name) is not None or self.pending.has(tenant, name)
 
     def own(self, identity: Identity, subscription_id: str) -> Taker:
         """A subscription of this tenant, if it may have it; others' are as unknown as those that do not exist."""
@@ -253,8 +290,10 @@ class Subscribing:
         else:
             self._end(taker)
 
-    def unsubscribe(self, link: str, identity: Identity, frame: Unsubscribe) -> None:
+    def unsubscribe(self, link: str, identity: Identity, frame: Unsubscribe, now: float) -> None:
         """End a subscription."""
+        if not self.has(identity.tenant, frame.subscription) and self._search(link, identity, frame, now):
+            return
         taker = self.own(identity, frame.subscription)
         ending = EndingSubscription(taker, link, frame)
         if taker.subscription.is_durable:
@@ -285,6 +324,7 @@ class Subscribing:
         self._links.release(taker)
         topic = self._topics.of(taker)
         topic.remove(taker)
+        self._unwant(taker)
         self.pending.merge_beside(topic)
         self._deliveries.forget(taker)
         self._takers.remove(taker)

@@ -77,11 +77,21 @@ class Subscription(msgspec.Struct, frozen=True):
     qos: Requested
     is_durable: bool
     webhook: str | None = None
+    replay: str = ""  # the name under which events of other logs are here for it only
+    replayed: Mapping[str, Position] = {}  # of each such log up to where
 
     @property
     def key(self) -> tuple[str, str]:
         """The tenant and the id, which is unique among that tenant's."""
         return self.tenant, self.id
+
+
+class UnconfirmedGap(msgspec.Struct, frozen=True):
+    """A notice of missing events that may be lost with its connection: an event after this position proves it told."""
+
+    position: Position
+    detail: str
+    is_in_log: bool  # who reads the log from before the position is told of it in any case
 
 
 class Taker:
@@ -109,6 +119,7 @@ class Taker:
         "seen",
         "state",
         "subscription",
+        "unconfirmed_gap",
         "waiting",
         "wants_mark",
         "window",
@@ -138,6 +149,7 @@ class Taker:
         self.expired_count = 0  # events that expired before they could be sent
         self.expired_untold = 0  # of which the subscriber has not been told yet
         self.last_matched_at = 0.0
+        self.unconfirmed_gap: UnconfirmedGap | None = None
         self._left_unconfirmed: Position = -1
 
     def _change(self, cause: Cause) -> None:
@@ -351,7 +363,10 @@ class Taker:
         self._count_free()
         if not is_final:
             self._left_unconfirmed = max(self._left_unconfirmed, position)
-        elif position > self.cursor:
+            return arrived
+        if self.unconfirmed_gap is not None and position > self.unconfirmed_gap.position:
+            self.unconfirmed_gap = None
+        if position > self.cursor:
             self.cursor = position
             self.resume_after = max(self.resume_after, position)
         return arrived

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from fieldfare.messages import DeclareTopic, EventsStored, Position, TopicStored, stream_of
+from fieldfare.messages import (
+    DeclareTopic,
+    EventsMissed,
+    EventsStored,
+    Position,
+    SubscriptionReplayed,
+    TopicKey,
+    TopicStored,
+    stream_of,
+)
 from fieldfare.qos import Matching, Offered
 from fieldfare.routing.interest import Interest
 from fieldfare.routing.matches import Matches, attributes_in, entries_of
@@ -18,7 +28,9 @@ from fieldfare.routing.reading import StreamReader
 from fieldfare.routing.refusal import Refusal
 from fieldfare.routing.taker import Entry, Taker
 
-TopicKey = tuple[str, str]  # tenant and name
+_REPLAYED_MAX = 1000
+OWN_LOG = ""  # in place of another log: events of this one that come after those of other logs
+_MISSED_MAX = 16  # gaps of other logs that subscribers are told of when they come back
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +44,13 @@ class TopicChange:
     @property
     def record(self) -> TopicStored:
         """What the log is told."""
-        return TopicStored(*self.topic.key, self.frame.offered, self.frame.matching)
+        topic, frame = self.topic, self.frame
+        return TopicStored(*topic.key, frame.offered, frame.matching, topic.offer_version, self.home)
+
+    @property
+    def home(self) -> str:
+        """The edge whose pipeline matches it, if that is another one: a topic does not move to another home."""
+        return self.topic.home if self.frame.matching == "spark" else ""
 
 
 class Topic:
@@ -48,28 +66,58 @@ class Topic:
         self.interest = Interest()
         self.is_merging = False  # the host puts its index in order
         self.takers: dict[int, Taker] = {}  # by handle
-        self.reader = StreamReader(key, stream_of(*key), emit, self.stored_matches)
+        self.durable_count = 0  # of them
+        self.replays: dict[str, Taker] = {}  # those for which events of other logs were read, by the name of that
+        self.offer_version = -1  # of what all edges offer; -1: nothing that was agreed upon
+        self.home = ""  # the edge whose pipeline matches it; empty: this one
+        self.reader: StreamReader[Taker] = StreamReader(key, stream_of(*key), emit, self.stored_matches)
         self.publishers = Publishers(options.publishers_max)
         self.published_ids = RecentIds(options.recent_ids_max)
         self.matched_ids = RecentIds(options.recent_ids_max)  # of events that came back from the pipeline
         self.matched: Position = START  # all events up to here have been matched
         self.stored: Position = START  # the last of them that is in the log
+        self.replayed = OrderedDict[str, SubscriptionReplayed]()  # unnamed subscriptions, whose clients may come back
+        self.missed: deque[EventsMissed] = deque(maxlen=_MISSED_MAX)
         self.event_count = 0
+        self.has_publisher = False  # one came from another edge, or advertised something
+        self.has_followers = False  # publishers with earlier events in other logs may have published here
+        self.ending_replays = 0  # for which such publishers wait
         self.change_count = 0  # declarations that are on their way to the log
         self.handed_count = 0  # publications that are on their way to the pipeline
         self.batch = self.stored_batch = -1  # the pipeline's last that was taken, and that is in the log
         self._find = find
 
+    @property
+    def is_home(self) -> bool:
+        """Whether the pipeline of this edge matches it."""
+        return self.matching == "spark" and not self.home
+
+    @property
+    def is_matched_elsewhere(self) -> bool:
+        """Whether the pipeline of another edge matches it."""
+        return self.matching == "spark" and bool(self.home)
+
     def insert(self, taker: Taker) -> None:
         """A taker, whose condition is in the index."""
         taker.first_count = self.event_count
         self.takers[taker.handle] = taker
+        self.durable_count += taker.subscription.is_durable
+        if taker.subscription.replay:
+            self.replays[taker.subscription.replay] = taker
 
     def remove(self, taker: Taker) -> None:
         """A subscription ends."""
         del self.takers[taker.handle]
+        self.durable_count -= taker.subscription.is_durable
+        self.replays.pop(taker.subscription.replay, None)
         self.reader.leave(taker)
         self.interest.remove(taker.handle)
+
+    def remember_replay(self, record: SubscriptionReplayed) -> None:
+        """The client of an unnamed subscription may come back for what was read for it."""
+        self.replayed[record.subscription] = record
+        while len(self.replayed) > _REPLAYED_MAX:
+            self.replayed.popitem(last=False)
 
     def taker_of(self, subscription_id: str) -> Taker | None:
         """The taker of a subscription to this topic."""
@@ -79,7 +127,9 @@ class Topic:
     # Who wants what
 
     def matches(self, entries: Sequence[Entry], rows: Sequence[Mapping[str, Any]]) -> Matches:
-        """Who wants which of some events."""
+        """Who wants which of some events. In a topic that Spark matches, only its pipeline finds out."""
+        if self.matching == "spark":
+            return
         takers = self.takers
         for handle, numbers in self.interest.match(rows):
             taker = takers.get(handle)
@@ -88,13 +138,34 @@ class Topic:
 
     def stored_matches(self, records: Iterable[EventsStored]) -> Matches:
         """Who wants which of the events of some records: found for all that follow each other together."""
-        for is_known, group in groupby(records, lambda record: record.subscriptions is not None):
+        has_replays = bool(self.replays)
+
+        def kind(record: EventsStored) -> tuple[bool, str | None]:
+            origin = OWN_LOG if record.follows else record.origin
+            return record.subscriptions is not None, origin if has_replays else None
+
+        for (is_known, origin), group in groupby(records, kind):
             alike = list(group)
             entries = [entry for record in alike for entry in entries_of(record)]
             if is_known:
                 yield from self._known_matches(entries, [ids for record in alike for ids in record.subscriptions or ()])
-            else:
+            elif origin is None:
                 yield from self.matches(entries, list(map(attributes_in, entries)))
+            else:
+                yield from self._not_replayed(origin, alike, entries)
+
+    def _not_replayed(self, origin: str, records: Sequence[EventsStored], entries: Sequence[Entry]) -> Matches:
+        """The same for events of another log, but for takers that have them from reading that log already."""
+        if origin == OWN_LOG:
+            places = [entry[0] for entry in entries]
+        else:
+            places = [place for record in records for place in record.origin_positions]
+        place_of = dict(zip((entry[0] for entry in entries), places, strict=True))
+        for taker, wanted in self.matches(entries, list(map(attributes_in, entries))):
+            replayed_upto = taker.subscription.replayed.get(origin, START)
+            left = [entry for entry in wanted if place_of[entry[0]] > replayed_upto]
+            if left:
+                yield taker, left
 
     def _known_matches(self, entries: Sequence[Entry], subscriptions: Sequence[Sequence[str]]) -> Matches:
         """The same where the pipeline has found it out."""
@@ -103,7 +174,7 @@ class Topic:
             for subscription_id in ids:
                 found.setdefault(subscription_id, []).append(entry)
         for subscription_id, wanted in found.items():
-            taker = self.taker_of(subscription_id)
+            taker = self.replays.get(subscription_id) or self.taker_of(subscription_id)
             if taker is not None:
                 yield taker, wanted
 
@@ -121,6 +192,9 @@ class Topics:
 
     def __len__(self) -> int:
         return len(self._topics)
+
+    def __contains__(self, key: TopicKey) -> bool:
+        return key in self._topics
 
     def __getitem__(self, key: TopicKey) -> Topic:
         return self._topics[key]

@@ -6,8 +6,16 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from fieldfare.messages import CompileConditions, ConditionsCompiled, Input, InterestMerged, MergeInterest
-from fieldfare.routing.interest import compile_conditions, is_quick
+from fieldfare.messages import (
+    CompileConditions,
+    ConditionsCompiled,
+    Input,
+    InterestMerged,
+    InterestSummarised,
+    MergeInterest,
+    SummariseInterest,
+)
+from fieldfare.routing.interest import compile_conditions, covering_of, is_quick
 from fieldfare.runtime.host import Capability, Host
 
 
@@ -18,10 +26,11 @@ class Compiling(Capability):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="fieldfare-compile")
 
     def install(self, host: Host) -> None:
-        """Perform CompileConditions and MergeInterest."""
+        """Perform CompileConditions, MergeInterest and SummariseInterest."""
         self._host = host
         host.kernel.provide(CompileConditions, self._compile)
         host.kernel.provide(MergeInterest, self._merge)
+        host.kernel.provide(SummariseInterest, self._summarise)
 
     async def stop(self) -> None:
         """Compile no more."""
@@ -39,6 +48,12 @@ class Compiling(Capability):
 
     def _merge(self, effect: MergeInterest) -> None:
         self._beside(effect.merge, lambda merged: InterestMerged(effect.number, merged))
+
+    def _summarise(self, effect: SummariseInterest) -> None:
+        self._beside(
+            lambda: covering_of(effect.conditions, effect.boxes_max),
+            lambda covering: InterestSummarised(effect.number, covering),
+        )
 
     def _beside(self, work: Callable[[], Any], answer: Callable[[Any], Input]) -> None:
         def done(future: Future[Any]) -> None:

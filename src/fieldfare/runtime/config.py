@@ -20,11 +20,14 @@ from fieldfare.messages.wording import NAME_RULE, in_words
 from fieldfare.qos import Matching, Offered
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.quotas import EVERY_TENANT, Quota
+from fieldfare.runtime.broker_config import BROKER_PATHS, BrokerSettings
+from fieldfare.runtime.placement_config import PlacementSettings
+from fieldfare.runtime.socket_addresses import ADDRESS_PATTERN, ADDRESS_RULE
 
 DEFAULT_FILE = Path("fieldfare.toml")
 MEBIBYTE = 1024 * 1024
 _EDGE = EdgeOptions()
-_PATHS = ("data", "tls_certificate", "tls_key")
+_PATHS = {"server": ("data", "tls_certificate", "tls_key"), "broker": BROKER_PATHS}
 
 Port: TypeAlias = Annotated[int, Meta(ge=0, le=65_535)]
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000_000)]
@@ -52,6 +55,7 @@ class Server(_Section, frozen=True):
     origins: tuple[Origin, ...] = ()  # web pages that may connect, such as https://app.example.org
     log_format: Literal["text", "json"] = "text"
     shutdown_seconds: Annotated[float, Meta(gt=0, le=3600)] = 10.0  # what is in hand is given so long to finish
+    url: Origin | None = None  # where clients reach it, if not at host and port; other edges send clients there
 
 
 class Limits(_Section, frozen=True):
@@ -98,6 +102,17 @@ class Spark(_Section, frozen=True):
     interval_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.2  # from one batch to the next
 
 
+class Dds(_Section, frozen=True):
+    """The bridge to a DDS domain, which the extra `dds` brings."""
+
+    domain: Annotated[int, Meta(ge=0, le=230)] | None = None  # none: there is no bridge
+    name: Name | None = None  # unique among the bridges of a deployment; none: of the machine, and random
+    deployment: Name = "fieldfare"  # bridges of one deployment in one domain stand by for each other
+    topics: tuple[str, ...] = ("*",)  # which DDS topics are bridged: names, or patterns of them
+    tenant: Name = "default"  # whose topics they are
+    lease_seconds: Annotated[float, Meta(ge=0.5, le=3600)] = 5.0  # a killed bridge is replaced after so long
+
+
 class TenantQuota(_Section, frozen=True):
     """What one tenant may use; what is left open, it may use as others do."""
 
@@ -128,6 +143,9 @@ class Settings(_Section, frozen=True):
     log: Log = Log()
     webhooks: Webhooks = Webhooks()
     spark: Spark = Spark()
+    broker: BrokerSettings = BrokerSettings()
+    placement: PlacementSettings = PlacementSettings()
+    dds: Dds = Dds()
     topics: dict[str, Topic] = {}
     quotas: dict[str, TenantQuota] = {}  # by tenant, where `*` stands for all that are not named
 
@@ -155,12 +173,15 @@ class _Given(NamedTuple):
 
 _Tables: TypeAlias = dict[str, dict[str, _Given]]  # by section and key; that of a topic is "topics.NAME"
 _NAMED_SECTIONS: Mapping[str, type[msgspec.Struct]] = {"topics": Topic, "quotas": TenantQuota}
-_SECTIONS: Mapping[str, type[_Section]] = {
+_SECTIONS: Mapping[str, type[msgspec.Struct]] = {
     "server": Server,
     "limits": Limits,
     "log": Log,
     "webhooks": Webhooks,
     "spark": Spark,
+    "broker": BrokerSettings,
+    "placement": PlacementSettings,
+    "dds": Dds,
 }
 
 
@@ -196,9 +217,10 @@ def _in_file(file: Path) -> _Tables:
     except ValueError as error:  # what tomllib raises, and decoding too
         raise ConfigError(f"{file}: not TOML: {error}") from error
     _check_tables(document, file)
-    server = document.setdefault("server", {})
-    server.setdefault("data", Server().data)
-    server.update({key: str(file.parent / server[key]) for key in _PATHS if isinstance(server.get(key), str)})
+    document.setdefault("server", {}).setdefault("data", Server().data)
+    for section, keys in _PATHS.items():
+        table = document.get(section, {})
+        table.update({key: str(file.parent / table[key]) for key in keys if isinstance(table.get(key), str)})
     named = {f"{kind}.{name}": table for kind in _NAMED_SECTIONS for name, table in document.pop(kind, {}).items()}
     return {
         section: {key: _Given(f"{file}: {section}.{key}", value) for key, value in table.items()}
@@ -269,7 +291,7 @@ def _filled(kind: type[_Filled], table: Mapping[str, _Given], problems: list[str
             found = _items(value) if is_text and _is_list(types[key]) else value
             values[key] = msgspec.convert(found, types[key], strict=not is_text)
         except msgspec.ValidationError as error:
-            problems.append(f"{where}: {_allowed(types[key]) or in_words(error)}")
+            problems.append(f"{where}: {_allowed(types[key]) or _why(error)}")
     return kind(**values)
 
 
@@ -285,6 +307,10 @@ def _allowed(kind: Any) -> str | None:
     """What is allowed, where msgspec itself does not say it."""
     info = msgspec.inspect.type_info(kind)
     return _one_of(info.values) if isinstance(info, msgspec.inspect.LiteralType) else None
+
+
+def _why(error: msgspec.ValidationError) -> str:
+    return in_words(error).replace(f"Expected `str` matching regex {ADDRESS_PATTERN!r}", ADDRESS_RULE)
 
 
 def _one_of(names: Iterable[object]) -> str:

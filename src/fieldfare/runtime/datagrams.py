@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
@@ -13,11 +15,12 @@ from fieldfare.messages import DatagramReceived, SendDatagram
 from fieldfare.runtime.host import Capability, Host
 
 DATAGRAM_BYTES_MAX = 60_000
+_UNSENT_BYTES_MAX = 4 * 1024 * 1024  # what the system does not take is dropped beyond that, as networks do
 _log = logging.getLogger(__name__)
 
 
 class Datagrams(Capability):
-    """Sends and receives at one address. What cannot be decoded is counted and dropped."""
+    """Sends and receives at one address. What cannot be decoded, or goes to no address, is counted and dropped."""
 
     def __init__(
         self,
@@ -27,6 +30,7 @@ class Datagrams(Capability):
     ) -> None:
         self.address = ""  # where others can send, once it has started
         self.unreadable_count = 0
+        self.unsent_count = 0
         self._encode, self._decode, self._listen_at = encode, decode, listen_at
         self._transport: asyncio.DatagramTransport | None = None
 
@@ -54,8 +58,11 @@ class Datagrams(Capability):
         if len(packet) > DATAGRAM_BYTES_MAX:
             _log.error("a datagram of %d bytes is dropped: %d are the most", len(packet), DATAGRAM_BYTES_MAX)
         elif self._transport is not None:
-            host, _, port = effect.address.rpartition(":")
-            self._transport.sendto(packet, (host, int(port)))
+            target = _target(effect.address)
+            if target is None or self._transport.get_write_buffer_size() > _UNSENT_BYTES_MAX:  # type: ignore[attr-defined]
+                self.unsent_count += 1
+            else:
+                self._transport.sendto(packet, target)
 
     def _received(self, packet: bytes, address: str) -> None:
         try:
@@ -64,6 +71,18 @@ class Datagrams(Capability):
             self.unreadable_count += 1
             return
         self._host.tell(DatagramReceived(address, message))
+
+
+@lru_cache(maxsize=8192)
+def _target(address: str) -> tuple[str, int] | None:
+    """Where a datagram goes; None: nowhere. Names are not looked up, since that would hold up everything."""
+    host, _, port = address.rpartition(":")
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+        number = int(port)
+    except ValueError:
+        return None
+    return (host.strip("[]"), number) if 0 < number < 65_536 else None
 
 
 class _Receiver(asyncio.DatagramProtocol):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from fieldfare.kernel import Kernel
-from fieldfare.messages import Identity, Input, LinkIdentity, Node, Started
+from fieldfare.messages import Identity, Input, LinkIdentity, Node, Started, Warn
 from fieldfare.runtime.links import Connection, Frames, Links
 
 _SETTLE_SECONDS = 5.0
@@ -44,6 +44,7 @@ class Host:
         self.failure: str | None = "it has not started"
         self._links = Links(self.kernel.tell, self.wake)
         self._links.provide(self.kernel)
+        self.kernel.provide(Warn, lambda effect: _log.warning("%s", effect.text))
         self._capabilities = capabilities
         for capability in capabilities:
             capability.install(self)

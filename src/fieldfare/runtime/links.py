@@ -7,7 +7,7 @@ a round sends over it are handed on together at the end of the round.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -37,6 +37,10 @@ class Connection:
     def send(self, frame: Any) -> None:
         """The other end says something."""
         self._links.received(self.link, frame)
+
+    def send_all(self, frames: Iterable[Any]) -> None:
+        """The other end says several things together."""
+        self._links.received_all(self.link, frames)
 
     def close(self) -> None:
         """The other end is gone, and hears nothing any more."""
@@ -76,6 +80,13 @@ class Links:
     def received(self, link: str, frame: Any) -> None:
         """A frame came."""
         self._say(Received(link, frame))
+
+    def received_all(self, link: str, frames: Iterable[Any]) -> None:
+        """Frames came."""
+        tell = self._tell
+        for frame in frames:
+            tell(Received(link, frame))
+        self._wake()
 
     def closed(self, connection: Connection) -> None:
         """The other end is gone."""

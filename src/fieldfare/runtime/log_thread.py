@@ -119,7 +119,7 @@ class LogThread(Capability):
 
     def _fetch(self, fetch: Fetch) -> Fetched | None:
         try:
-            piece = self.journal.read(fetch.stream, fetch.after)
+            piece = self.journal.read(fetch.stream, fetch.after, losses_of=fetch.part)
         except JournalError as error:
             self._fail(error)
             return None

@@ -7,7 +7,7 @@ may be many and their ids are their owners', so that only the busiest have numbe
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from fieldfare.routing.quotas import Usage
-from fieldfare.routing.statistics import Statistics, SubscriptionCounts
+from fieldfare.routing.statistics import OverlayStatistics, Statistics, SubscriptionCounts
 from fieldfare.runtime.log_thread import LogThread
 
 _COUNTERS = {
@@ -34,6 +34,13 @@ _GAUGES = {
     "topics": "Topics",
     "subscriptions": "Subscriptions in force",
 }
+_OVERLAY_COUNTERS = {
+    "exported": "Events sent to other edges, each counted for every edge",
+    "imported": "Events that came from other edges",
+    "refused_ranges": "Messages of other edges that did not continue what was here, and come again",
+    "missed_budgets": "Events that came later than a latency budget allows",
+}
+_OVERLAY_GAUGES = {"links": "Links to other brokers", "second_paths": "Direct links to other edges"}
 _LABELS = ("tenant", "topic", "subscription")
 
 
@@ -46,10 +53,12 @@ class Metrics:
         usage: Callable[[str], Usage],
         log: LogThread,
         subscriptions_max: int,
+        dds_counts: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self._statistics, self._usage = statistics, usage
         self._log = log
         self._subscriptions_max = subscriptions_max
+        self._dds_counts = dds_counts
 
     def render(self, tenant: str) -> str:
         """All of them as they are now, but of the subscriptions only this tenant's: what others have is theirs."""
@@ -57,6 +66,9 @@ class Metrics:
         own = (counts for counts in now.per_subscription if counts.tenant == tenant)
         metrics = [*_counts(now), *_log(self._log), *_quota(self._usage(tenant))]
         metrics += _busiest(own, self._subscriptions_max)
+        metrics += _dds(self._dds_counts())
+        if now.overlay is not None:
+            metrics += _overlay(now.overlay)
         return generate_latest(_Collected(metrics)).decode()
 
 
@@ -104,6 +116,27 @@ def _quota(usage: Usage) -> Iterator[Metric]:
         if most is not None:
             quota.add_metric([resource.removesuffix("_max")], most)
     yield from (used, quota)
+
+
+def _overlay(now: OverlayStatistics) -> Iterator[Metric]:
+    for name, text in _OVERLAY_COUNTERS.items():
+        yield CounterMetricFamily(f"fieldfare_overlay_{name}", text, value=getattr(now, name))
+    for name, text in _OVERLAY_GAUGES.items():
+        yield GaugeMetricFamily(f"fieldfare_overlay_{name}", text, value=getattr(now, name))
+    behind = GaugeMetricFamily(
+        "fieldfare_overlay_behind", "Positions that an edge has not taken, at most", labels=["edge"]
+    )
+    for edge, count in sorted(now.behind.items()):
+        behind.add_metric([edge], count)
+    yield behind
+
+
+def _dds(counts: Mapping[str, int]) -> Iterator[Metric]:
+    if counts:
+        bridged = CounterMetricFamily("fieldfare_dds", "Samples and endpoints at the bridge to DDS", labels=["what"])
+        for what, count in sorted(counts.items()):
+            bridged.add_metric([what], count)
+        yield bridged
 
 
 def _busiest(counts: Iterable[SubscriptionCounts], count_max: int) -> Iterator[Metric]:

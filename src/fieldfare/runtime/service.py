@@ -14,20 +14,30 @@ import random
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import uvicorn
 
 from fieldfare.errors import FieldfareError, ServiceError
-from fieldfare.messages import EDGE_RECORDS, DeclareTopic, Done, Identity, Record
+from fieldfare.messages import EDGE_RECORDS, DeclareTopic, Done, Identity, Member, Record
+from fieldfare.overlay import few_boxes
 from fieldfare.routing.edge import Edge
 from fieldfare.routing.interest import warm_up
+from fieldfare.routing.overlay import OverlayOptions
+from fieldfare.routing.tree.tree_broker import TreeBroker, tree_overlay
+from fieldfare.routing.tree.view import tree_view
 from fieldfare.runtime.absent import NoPipeline
 from fieldfare.runtime.addresses import Addresses
+from fieldfare.runtime.broker_parts import BrokerParts, broker_parts
 from fieldfare.runtime.compiling import Compiling
 from fieldfare.runtime.config import Server, Settings, Topic
+from fieldfare.runtime.embedded import HostTransport
+from fieldfare.runtime.freed_memory import keep_freed_memory
 from fieldfare.runtime.gateway.application import application
 from fieldfare.runtime.gateway.exchange import REF, Exchange
 from fieldfare.runtime.gateway.ports import Gateway, GatewayOptions
@@ -44,55 +54,100 @@ from fieldfare.runtime.tokens import EVERYBODY, Authenticator
 from fieldfare.runtime.webhooks import WebhookOptions, Webhooks
 from fieldfare.store.journal import Journal, JournalOptions
 
+if TYPE_CHECKING:
+    from fieldfare.runtime.dds import DdsBridge
+
 Announce = Callable[[str], None]
 _BACKLOG = 2048
+_ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - clients cannot connect to these
 _SWITCH_SECONDS = 0.001  # that the loop waits at most for Python code in another thread, such as compiling
 _log = logging.getLogger(__name__)
 
 
-def serve(settings: Settings, announce: Announce) -> None:
-    """Serve until SIGTERM or SIGINT. `announce` is told the address as soon as clients can connect."""
+def serve(settings: Settings, announce: Announce, *, is_one_of_many: bool = False) -> None:
+    """Serve until SIGTERM or SIGINT. `announce` is told the address as soon as clients can connect.
+
+    An edge that is one of many is a broker among others, as `[broker]` says.
+    """
     check_startup(settings)
+    if is_one_of_many:
+        keep_freed_memory()
     folder = Path(settings.server.data)
     is_development = is_open(settings)
-    with bound(settings.server) as listener:
+    with bound(settings.server) as listener, ExitStack() as stack:
         _make(folder)
+        parts = _parts(settings, listener, stack) if is_one_of_many else None
         log = Journal(
             folder / "log",
             EDGE_RECORDS,
             JournalOptions(settings.log.segment_bytes, settings.log.retention_bytes),
         )
-        with log as journal, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with log as journal, asyncio.Runner(loop_factory=loop_factory()) as runner:
             if is_development:
                 _log.warning(
                     "DEVELOPMENT MODE: there are no tokens, so every program on this machine may do everything here; "
                     "`fieldfare tokens create` makes one, and ends this"
                 )
-            runner.run(_serve(settings, journal, Authenticator(folder, is_open=is_development), listener, announce))
+            authenticator = Authenticator(folder, is_open=is_development)
+            runner.run(_serve(settings, _Opened(journal, authenticator, listener, parts), announce))
 
 
-async def _serve(
-    settings: Settings,
-    journal: Journal[Record],
-    authenticator: Authenticator,
-    listener: socket.socket,
-    announce: Announce,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What was opened before the loop runs."""
+
+    journal: Journal[Record]
+    authenticator: Authenticator
+    listener: socket.socket
+    parts: BrokerParts | None  # None: there are no other brokers
+
+
+def _parts(settings: Settings, listener: socket.socket, stack: ExitStack) -> BrokerParts:
+    parts = broker_parts(settings, stack)
+    is_named = settings.server.host not in _ANY_ADDRESS
+    url = settings.server.url or (_address(settings.server, listener) if is_named else "")
+    member = msgspec.structs.replace(parts.member, url=url)
+    return replace(parts, member=member)
+
+
+async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> None:
+    authenticator, listener, parts = opened.authenticator, opened.listener, opened.parts
     webhooks = Webhooks(
         Addresses(settings.webhooks.allow), WebhookOptions(settings.webhooks.secret, settings.webhooks.secrets)
     )
-    edge = Edge("edge", random.SystemRandom(), settings.edge)
-    log = LogThread(journal)
+    if parts is None:
+        edge = Edge("edge", random.SystemRandom(), settings.edge)
+    else:
+        edge = Edge(parts.member.name, random.SystemRandom(), settings.edge, _overlay_options(parts.member))
+    log = LogThread(opened.journal)
     pipelines = Pipelines(settings) if settings.spark.enabled else None
-    host = Host(edge, log, Compiling(), webhooks, pipelines or NoPipeline(), Revoking(authenticator))
+    node = edge if parts is None else parts.wrap(edge)
+    host = Host(
+        node,
+        log,
+        Compiling(),
+        webhooks,
+        pipelines or NoPipeline(),
+        Revoking(authenticator),
+        *(() if parts is None else parts.capabilities),
+    )
+    dds = _dds_bridge(settings, host)
     options = GatewayOptions(
         metrics=Metrics(
             edge.statistics,
             lambda tenant: edge.usage(tenant, host.now()),
             log,
             settings.limits.metrics_subscriptions_max,
+            lambda: {} if dds is None else dds.counts,
         ).render,
-        why_not_ready=lambda: host.failure or (None if pipelines is None else pipelines.why_not_ready()),
+        why_not_ready=lambda: (
+            host.failure
+            or (None if pipelines is None else pipelines.why_not_ready())
+            or (None if dds is None else dds.failure)
+        ),
+        log_id=lambda: edge.log_id,
+        other_edges=edge.other_edges,
+        tree=lambda tenant: tree_view(node, tenant) if isinstance(node, TreeBroker) else None,
         is_development=authenticator.is_open,
         origins=frozenset(settings.server.origins),
         connections_max=settings.limits.connections_max,
@@ -101,11 +156,15 @@ async def _serve(
     config = uvicorn.Config(application(gateway), **_http_options(settings, gateway))
 
     async def stop() -> None:
+        if dds is not None:
+            await dds.close()
         if pipelines is not None:
             await pipelines.close()
         await host.stop()
 
     warm_up()
+    if edge.overlay is not None:
+        few_boxes.warm_up()
     sys.setswitchinterval(_SWITCH_SECONDS)
     await host.start()
     # Many objects live here for long, and few form cycles: to look for those often would cost a third of the time.
@@ -116,10 +175,19 @@ async def _serve(
         if pipelines is not None:
             await pipelines.open()
         await _declare(settings.topics, gateway)
+        if dds is not None:
+            await dds.open()
     except FieldfareError:
         await stop()
         raise
-    await _Server(config, stop, lambda: announce(_address(settings.server, listener))).serve([listener])
+    ready = _address(settings.server, listener)
+    if parts is not None and parts.member.role == "tree":
+        ready += f" {parts.how_to_join()}"
+    await _Server(config, stop, lambda: announce(ready)).serve([listener])
+
+
+def _overlay_options(member: Member) -> OverlayOptions:
+    return tree_overlay(member) if member.role == "tree" else OverlayOptions(member)
 
 
 async def _declare(topics: Mapping[str, Topic], gateway: Gateway) -> None:
@@ -130,6 +198,22 @@ async def _declare(topics: Mapping[str, Topic], gateway: Gateway) -> None:
                 await exchange.ask(DeclareTopic(REF, name, topic.offered, topic.matching), Done)
             except ProblemError as error:
                 raise ServiceError(f"topics.{name}: {error}") from error
+
+
+def _dds_bridge(settings: Settings, host: Host) -> DdsBridge | None:
+    if settings.dds.domain is None:
+        return None
+    from fieldfare.runtime.dds import DdsBridge, DdsOptions, some_name
+
+    dds = settings.dds
+    options = DdsOptions(
+        settings.dds.domain,
+        dds.name or some_name(),
+        deployment=dds.deployment,
+        topics=dds.topics,
+        lease_seconds=dds.lease_seconds,
+    )
+    return DdsBridge(HostTransport(host, Identity(dds.tenant, EVERYBODY.rights)), options)
 
 
 class _Server(uvicorn.Server):
@@ -174,7 +258,8 @@ def _http_options(settings: Settings, gateway: Gateway) -> dict[str, Any]:
     }
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """What makes event loops: uvloop, where it is installed."""
     try:
         import uvloop
     except ImportError:

@@ -28,7 +28,7 @@ _BAD_SECRET = "what follows whsec_ must be base64, as in Standard Webhooks"  # n
 def check_startup(settings: Settings) -> None:
     """Raise a ConfigError with everything that is wrong; return if a service can start with these settings."""
     problems: list[str] = []
-    for check in (_check_server, _check_address, _check_webhooks, _check_spark):
+    for check in (_check_server, _check_address, _check_webhooks, _check_spark, _check_dds):
         try:
             check(settings)
         except ConfigError as error:
@@ -87,6 +87,11 @@ def _check_spark(settings: Settings) -> None:
         problems.append("spark.enabled: the Spark pipeline needs PySpark: pip install 'fieldfare[spark]'")
     if problems:
         raise ConfigError(*problems)
+
+
+def _check_dds(settings: Settings) -> None:
+    if settings.dds.domain is not None and importlib.util.find_spec("cyclonedds") is None:
+        raise ConfigError("dds.domain: the bridge needs Cyclone DDS: pip install 'fieldfare[dds]'")
 
 
 def _topic_problems(settings: Settings) -> Iterator[str]:

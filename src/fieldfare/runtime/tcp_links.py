@@ -1,58 +1,57 @@
-"""Links between nodes over TCP: each end says hello, then frames travel as lines of the link's wire protocol.
+"""Links between brokers over TCP, or TLS: dialled, let in, and looked after.
 
-A node dials and is told Opened or Unreachable; whoever dials it appears as Opened. Who is at the other end is what
-`identify` makes of its hello. A link that the other end does not read, or over which it sends what is no frame, is
-closed, and both ends are told.
+A node dials and is told Opened or Unreachable; whoever dials it appears as Opened, when both ends have proved that they
+are brokers of one deployment. The name that a broker proves is all that a node is told; whether it is the one that was
+meant is for the node to check.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable
 from typing import Any, cast
 
-import msgspec
-
-from fieldfare.errors import UnauthenticatedError
-from fieldfare.messages import FRAME_BYTES_MAX, Dial, LinkIdentity, Unreachable
-from fieldfare.messages.lines import LineCodec
+from fieldfare.errors import LinkRefusedError, LinkSecurityError, ServiceError
+from fieldfare.messages import BROKER_PROTOCOL, BrokerIdentity, Dial, Unreachable
+from fieldfare.messages.frame_codec import FrameCodec
 from fieldfare.runtime.host import Capability, Host
+from fieldfare.runtime.link_greeting import Greeting
+from fieldfare.runtime.link_protocol import LinkPorts, LinkProtocol, TcpLinkOptions
+from fieldfare.runtime.link_security import LinkSecurity, TlsContexts
 from fieldfare.runtime.links import Connection
+from fieldfare.runtime.socket_addresses import SocketAddress
 from fieldfare.runtime.tasks import Tasks
 
-_GREETING_SECONDS = 5.0  # for a connection, and for a hello
-_HELLO_BYTES_MAX = 4096
-_LINE_BYTES_MAX = 2 * FRAME_BYTES_MAX  # a message is filled up to one frame beyond the limit of a frame
-_UNREAD_BYTES_MAX = 16 * 1024 * 1024
-
-
-class Hello(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The first line of each end: which protocol it speaks, who it is, and how it proves that."""
-
-    protocol: str
-    name: str
-    proof: str = ""
-
-
-_hello = msgspec.json.Decoder(Hello)
+_BACKLOG = 256
+_ACCEPT_AGAIN_SECONDS = 0.5  # after there was no file descriptor left for a connection
+_PARTING_SECONDS = 1.0
+_log = logging.getLogger(__name__)
 
 
 class TcpLinks(Capability):
-    """Dials other nodes, and with an address listens for them."""
+    """Dials other brokers, and with an address listens for them. `name` is this broker's own."""
 
     def __init__(
         self,
-        codec: LineCodec[Any, Any],
-        hello: Hello,
-        identify: Callable[[Hello], LinkIdentity],
-        listen_at: tuple[str, int] | None = None,
+        codec: FrameCodec[Any, Any],
+        name: str,
+        security: LinkSecurity,
+        listen_at: SocketAddress | None = None,
+        options: TcpLinkOptions = TcpLinkOptions(),  # noqa: B008 - it is frozen
+        *,
+        protocol: str = BROKER_PROTOCOL,
     ) -> None:
-        self.codec, self.hello, self.identify = codec, hello, identify
         self.address = ""  # where others can dial, once it has started
+        self._name, self._protocol, self._security, self._options = name, protocol, security, options
         self._listen_at = listen_at
+        self._ports = LinkPorts(codec, security, options, self._open)
+        self._tls: TlsContexts | None = None
         self._tasks = Tasks()
-        self._server: asyncio.Server | None = None
+        self._greetings: dict[asyncio.Task[None], None] = {}  # of those that dialled this broker; the oldest first
+        self._listener: socket.socket | None = None
+        self._tick: asyncio.TimerHandle | None = None
 
     def install(self, host: Host) -> None:
         """Perform Dial."""
@@ -60,98 +59,119 @@ class TcpLinks(Capability):
         host.kernel.provide(Dial, lambda effect: self._tasks.start(self._dial(effect)))
 
     async def start(self) -> None:
-        """Listen, if there is an address to listen at."""
-        if self._listen_at is not None:
-            self._server = await self.host.loop.create_server(lambda: _Line(self, None), *self._listen_at)
-            host, port = self._server.sockets[0].getsockname()[:2]
-            self.address = f"{host}:{port}"
+        """Load the certificates, and listen, if there is an address to listen at."""
+        if self._security.tls is not None:
+            self._tls = TlsContexts(self._security.tls)
+            self._tls.check(self._name)
+        self.bind()
+        if self._listener is not None:
+            self._tasks.start(self._accept(self._listener))
+        self._expect_tick()
+
+    def bind(self) -> None:
+        """Take the address to listen at, if there is one, so that it is known before the node is made."""
+        if self._listen_at is not None and self._listener is None:
+            self._listener = self._bound(self._listen_at)
+            self.address = str(SocketAddress(*self._listener.getsockname()[:2]))
 
     async def stop(self) -> None:
-        """Let nobody in, and dial no more."""
-        if self._server is not None:
-            self._server.close()
+        """Let nobody in, dial no more, and give what was sent a moment to leave."""
+        if self._tick is not None:
+            self._tick.cancel()
         await self._tasks.cancel()
+        if self._listener is not None:
+            self._listener.close()
+        if parting := [protocol.ended for protocol in self._ports.alive]:
+            await asyncio.wait(parting, timeout=_PARTING_SECONDS)
+        for protocol in list(self._ports.alive):
+            protocol.abort()
+        await asyncio.sleep(0)
+
+    # Dialling and letting in
 
     async def _dial(self, effect: Dial) -> None:
-        host, _, port = effect.address.rpartition(":")
         try:
-            async with asyncio.timeout(_GREETING_SECONDS):
-                _, line = await self.host.loop.create_connection(lambda: _Line(self, effect.link), host, int(port))
-                await line.greeted
+            address = SocketAddress.parse(effect.address)
+            protocol = self._protocol_for(effect.link)
+            tls = None if self._tls is None else self._tls.dialling
+            await self._greet(protocol, self.host.loop.create_connection(lambda: protocol, *address, ssl=tls))
         except TimeoutError:
             self.host.tell(Unreachable(effect.link, f"{effect.address} did not answer in time"))
-        except (OSError, ValueError, OverflowError, UnauthenticatedError) as error:
+        except (OSError, ValueError, LinkRefusedError) as error:
             self.host.tell(Unreachable(effect.link, f"{effect.address}: {error}"))
 
+    async def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                connected, _ = await self.host.loop.sock_accept(listener)
+            except OSError as error:
+                _log.error("A broker could not be let in: %s", error.strerror)
+                await asyncio.sleep(_ACCEPT_AGAIN_SECONDS)
+                continue
+            if len(self._greetings) >= self._options.greetings_max:
+                next(iter(self._greetings)).cancel()  # the oldest: who means it is sooner through than that
+            self._tasks.start(self._let_in(connected))
+            await asyncio.sleep(0)  # it has begun before the next one comes
 
-class _Line(asyncio.Protocol):
-    """One connection. `link` is the name that the node gave it, if the node dialled."""
-
-    def __init__(self, links: TcpLinks, link: str | None) -> None:
-        self._links, self._link = links, link
-        self.greeted: asyncio.Future[None] = links.host.loop.create_future()
-        self._rest = bytearray()
-        self._connection: Connection | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-        self._transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._transport.write(msgspec.json.encode(self._links.hello) + b"\n")
-        self._patience = self._links.host.loop.call_later(_GREETING_SECONDS, self._end, "no hello came in time")
-
-    def data_received(self, data: bytes) -> None:
-        self._rest += data
-        *lines, rest = self._rest.split(b"\n")
-        for line in lines:
-            if self._transport.is_closing():
-                return
-            if self._connection is None:
-                self._greet(bytes(line))
-            else:
-                self._receive(self._connection, bytes(line))
-        self._rest = rest
-        if len(rest) > (_LINE_BYTES_MAX if self._connection is not None else _HELLO_BYTES_MAX):
-            self._end("a line is too long")
-
-    def _greet(self, line: bytes) -> None:
+    async def _let_in(self, connected: socket.socket) -> None:
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        self._greetings[task] = None
+        protocol = self._protocol_for(None)
+        tls = None if self._tls is None else self._tls.listening
         try:
-            hello = _hello.decode(line)
-            if hello.protocol != self._links.hello.protocol:
-                raise UnauthenticatedError(f"it speaks {hello.protocol!r}, not {self._links.hello.protocol!r}")
-            identity = self._links.identify(hello)
-        except (UnauthenticatedError, msgspec.MsgspecError) as error:
-            self._end(str(error))
-            return
-        self._patience.cancel()
-        self._connection = self._links.host.open_link(self._link, identity, self._send, self._end)
-        if not self.greeted.done():
-            self.greeted.set_result(None)
+            await self._greet(protocol, self.host.loop.connect_accepted_socket(lambda: protocol, connected, ssl=tls))
+        except (OSError, LinkRefusedError) as error:
+            _log.info("A broker was not let in: %s", str(error) or "it did not greet in time")
+        finally:
+            del self._greetings[task]
 
-    def _receive(self, connection: Connection, line: bytes) -> None:
+    async def _greet(self, protocol: LinkProtocol, connecting: Awaitable[Any]) -> None:
+        """Until both ends know each other; if they do not, the connection is closed."""
         try:
-            frames = self._links.codec.decode(line)
-        except (msgspec.MsgspecError, RecursionError) as error:
-            self._end(f"what came is no frame: {error}")
-            return
-        for frame in frames:
-            connection.send(frame)
+            async with asyncio.timeout(self._options.greeting_seconds):
+                await connecting
+                await protocol.greeted
+        except BaseException as error:
+            if isinstance(error, TimeoutError) and protocol.is_open:
+                return  # they did so at the last moment
+            protocol.abort()
+            raise
 
-    def _send(self, frames: list[Any]) -> None:
-        for message in self._links.codec.encode(frames):
-            self._transport.write(message + b"\n")
-        if self._transport.get_write_buffer_size() > _UNREAD_BYTES_MAX:
-            self._transport.abort()
+    def _protocol_for(self, link: str | None) -> LinkProtocol:
+        greeting = Greeting(self._protocol, self._name, self._security.secret, is_dialling=link is not None)
+        return LinkProtocol(self._ports, greeting, link)
 
-    def _end(self, reason: str) -> None:
-        if not self.greeted.done():
-            self.greeted.set_exception(UnauthenticatedError(reason))
-            if self._link is None:
-                self.greeted.exception()  # nobody waits for it
-        self._transport.close()
+    def _open(self, protocol: LinkProtocol, identity: BrokerIdentity) -> Connection:
+        return self.host.open_link(protocol.link, identity, protocol.send, protocol.close)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._patience.cancel()
-        if not self.greeted.done():
-            self._end(str(exc or "it closed the connection"))
-        if self._connection is not None:
-            self._connection.close()
+    # Looking after links
+
+    def _expect_tick(self) -> None:
+        self._tick_at = self.host.loop.time() + self._options.tick_seconds
+        self._tick = self.host.loop.call_at(self._tick_at, self._look)
+
+    def _look(self) -> None:
+        """Look at every link. If this process itself was stopped meanwhile, the others were not silent so long."""
+        now = self.host.loop.time()
+        late_seconds = now - self._tick_at
+        for protocol in list(self._ports.alive):
+            if late_seconds > self._options.tick_seconds:
+                protocol.heard_at += late_seconds
+            protocol.look(now)
+        self._expect_tick()
+
+    # Listening
+
+    def _bound(self, address: SocketAddress) -> socket.socket:
+        if (unsafe := self._security.why_not(address.host)) is not None:
+            raise LinkSecurityError(f"broker.listen: {unsafe}")
+        try:
+            found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            listener = socket.create_server(found[0][4], family=found[0][0], backlog=_BACKLOG)
+        except OSError as error:
+            raise ServiceError(
+                f"broker.listen: {address} cannot be used ({error.strerror}): choose another address, or stop what "
+                "uses it; port 0 takes a free one"
+            ) from error
+        listener.setblocking(False)  # noqa: FBT003 - as it is called
+        return listener

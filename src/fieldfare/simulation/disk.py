@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from fieldfare.errors import JournalError, JournalFailedError, JournalFullError
-from fieldfare.messages import EDGE_RECORDS, Fetched, Position, RecordCodec
+from fieldfare.messages import EDGE_RECORDS, Fetched, Position, RecordCodec, is_part
 from fieldfare.simulation.clock import Clock
 from fieldfare.store.journal import Journal, JournalOptions
 
@@ -85,6 +85,13 @@ class SimulatedDisk:
         copy._files = {key: _File(copy, bytes(file.data)) for key, file in self._files.items()}
         return copy
 
+    def flushed(self) -> SimulatedDisk:
+        """Another disk with what is durable on this one."""
+        copy = SimulatedDisk()
+        for key, file in self._files.items():
+            copy._files[key] = _File(copy, bytes(file.data[: file.flushed_bytes]))
+        return copy
+
     def name_of(self, kind: str, number: int) -> str:
         """What people call the file."""
         return f"{kind} {number}"
@@ -122,6 +129,13 @@ class SimulatedDisk:
         """Nobody else wants these files."""
 
 
+class DiskSnapshot(NamedTuple):
+    """What a disk held at a moment, for a machine that comes back with an old disk."""
+
+    taken_at: float
+    disk: SimulatedDisk
+
+
 class _Entry(NamedTuple):
     number: int
     record: Any
@@ -144,6 +158,8 @@ class SimulatedLog:
         "_codec",
         "_disk",
         "_flushing",
+        "_is_flush_over",
+        "_is_paused",
         "_journal",
         "_life",
         "_rng",
@@ -151,7 +167,9 @@ class SimulatedLog:
         "appended_since_checkpoint",
         "flush_seconds",
         "on_failure",
+        "on_removed",
         "on_stored",
+        "on_written",
         "options",
         "stall_seconds",
     )
@@ -165,6 +183,8 @@ class SimulatedLog:
     ) -> None:
         self.on_stored: Callable[[int], None] = _ignore
         self.on_failure: Callable[[int, str], None] = _ignore
+        self.on_removed: Callable[[str], None] = _ignore  # living events of a stream were too much, and are gone
+        self.on_written: Callable[[list[Any], bool], None] = _ignore  # records, and whether all until then is flushed
         self.flush_seconds = 0.002
         self.stall_seconds = 0.0  # how much longer a flush takes now
         self.appended_since_checkpoint = 0
@@ -177,6 +197,8 @@ class SimulatedLog:
         self._waiting: list[_Entry] = []
         self._flushing: list[_Entry] = []
         self._life = 0
+        self._is_paused = False
+        self._is_flush_over = False  # it has ended during a pause, and nobody was told yet
 
     @property
     def failure(self) -> str | None:
@@ -212,6 +234,9 @@ class SimulatedLog:
         self._clock.after(seconds, lambda: self._end_flush() if life == self._life else None)
 
     def _end_flush(self) -> None:
+        if self._is_paused:
+            self._is_flush_over = True
+            return
         entries, self._flushing = self._flushing, []
         try:
             self._store(entries, sync=any(entry.is_durable for entry in entries))
@@ -223,8 +248,21 @@ class SimulatedLog:
             self.on_stored(entries[-1].number)
         self._begin_flush()
 
+    def pause(self) -> None:
+        """Its process is stopped: nothing more is written, and nobody is told anything."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Its process goes on."""
+        self._is_paused = False
+        if self._is_flush_over:
+            self._is_flush_over = False
+            self._end_flush()
+
     def _store(self, entries: Sequence[_Entry], *, sync: bool) -> None:
-        self._opened().append([entry.record for entry in entries], sync=sync)
+        records = [entry.record for entry in entries]
+        self._opened().append(records, sync=sync)
+        self.on_written(records, sync)
 
     def _opened(self) -> Journal[Any]:
         return self._recover()[0] if self._journal is None else self._journal
@@ -238,6 +276,7 @@ class SimulatedLog:
     def crash(self) -> None:
         """The machine stops: what was not flushed is gone, but for a part from its beginning."""
         self._life += 1
+        self._is_paused = self._is_flush_over = False
         self.appended_since_checkpoint = 0
         under_way = self._flushing + self._waiting
         if under_way:
@@ -246,6 +285,25 @@ class SimulatedLog:
         self._disk.crash(self._rng)
         self._journal = None
         self._waiting, self._flushing = [], []
+
+    # Disks that are not as they were
+
+    def snapshot(self) -> DiskSnapshot:
+        """What the disk would hold if the machine lost its power now: all that has been flushed."""
+        return DiskSnapshot(self._clock.now, self._disk.flushed())
+
+    def wipe(self) -> None:
+        """While the node is down: the disk is empty."""
+        self._replace_disk(SimulatedDisk())
+
+    def restore(self, snapshot: DiskSnapshot) -> None:
+        """While the node is down: the disk is as it was. A snapshot can be restored several times."""
+        self._replace_disk(snapshot.disk.copy())
+
+    def _replace_disk(self, disk: SimulatedDisk) -> None:
+        disk.failure, disk.flush_failure = self._disk.failure, self._disk.flush_failure
+        self._disk = disk
+        self._journal = None
 
     def read(self) -> list[Any]:
         """All that a node needs to come back: the checkpoint, and what was stored after it."""
@@ -265,14 +323,20 @@ class SimulatedLog:
             self.appended_since_checkpoint = 0
 
     def trim(self, now: float) -> None:
-        """Remove what has expired, and what is too much, as far as checkpoints allow it."""
-        if not self._disk.is_empty:
-            with suppress(JournalError):
-                self._opened().trim(now)
+        """Remove what has expired, and of the living what is too much, as far as checkpoints allow it."""
+        if self._disk.is_empty:
+            return
+        journal = self._opened()
+        before = dict(journal.lost)
+        with suppress(JournalError):
+            journal.trim(now)
+        for stream, position in journal.lost.items():
+            if before.get(stream) != position and not is_part(stream):
+                self.on_removed(stream)
 
-    def fetch(self, reader: Hashable, stream: str, after: Position) -> Fetched:
-        """The next events of a stream after a position."""
+    def fetch(self, reader: Hashable, stream: str, after: Position, part: str = "") -> Fetched:
+        """The next events of a stream after a position, and what is gone of it, or of a part of it."""
         if self._disk.is_empty:
             return Fetched(reader, [], after)
-        piece = self._opened().read(stream, after)
+        piece = self._opened().read(stream, after, losses_of=part)
         return Fetched(reader, piece.records, piece.position, piece.lost_before, piece.expired_before)

@@ -6,10 +6,10 @@ together at its end, and those that arrive in one message are handled in one rou
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from fieldfare.kernel import Kernel
 from fieldfare.messages import (
@@ -25,6 +25,7 @@ from fieldfare.messages import (
     SendDatagram,
     Unreachable,
 )
+from fieldfare.messages.frame_codec import FrameCodec
 from fieldfare.messages.lines import LineCodec
 from fieldfare.simulation.network import Network
 from fieldfare.simulation.streams import Stream
@@ -35,21 +36,27 @@ class LinkOptions:
     """How the links and datagrams of a node work."""
 
     identify: Callable[[str], LinkIdentity]  # who is at a place, at the other end of a link
-    lines: LineCodec[Any, Any]  # the wire protocol of links
+    lines: FrameCodec[Any, Any]  # the wire protocol of links,
+    codecs: Mapping[type[LinkIdentity], FrameCodec[Any, Any]]  # but for those to identities of these types
     datagram_lines: LineCodec[Any, Any] | None  # that of datagrams; None: they pass as objects
+
+
+class _Link(NamedTuple):
+    stream: Stream
+    codec: FrameCodec[Any, Any]
 
 
 class SimulatedLinks:
     """All links of one node, from its start to its crash. `tell` takes inputs that are handled in one round."""
 
-    __slots__ = ("_is_over", "_name", "_network", "_opened", "_options", "_outgoing", "_streams", "_tell")
+    __slots__ = ("_is_over", "_links", "_name", "_network", "_opened", "_options", "_outgoing", "_tell")
 
     def __init__(self, name: str, network: Network, options: LinkOptions, tell: Callable[[list[Input]], None]) -> None:
         self._name = name
         self._network = network
         self._options = options
         self._tell = tell
-        self._streams: dict[str, Stream] = {}
+        self._links: dict[str, _Link] = {}
         self._outgoing: dict[str, list[Any]] = {}  # frames of this round
         self._opened = 0
         self._is_over = False
@@ -71,7 +78,7 @@ class SimulatedLinks:
         """The machine stopped: nothing is sent, received or told any more."""
         self._is_over = True
         self._network.crash(self._name)
-        self._streams.clear()
+        self._links.clear()
         self._outgoing.clear()
 
     # Links come and go
@@ -95,31 +102,35 @@ class SimulatedLinks:
             self._tell([Unreachable(link, reason)])
 
     def _add(self, link: str, stream: Stream) -> None:
-        self._streams[link] = stream
-        stream.on_message = partial(self._receive, link)
+        if link in self._links:
+            raise RuntimeError(f"{self._name!r} has dialled a link by a name that is in use: {link!r}")
+        identity = self._options.identify(stream.there)
+        codec = self._options.codecs.get(type(identity), self._options.lines)
+        self._links[link] = _Link(stream, codec)
+        stream.on_message = partial(self._receive, link, codec)
         stream.on_close = partial(self._closed, link)
-        self._tell([Opened(link, self._options.identify(stream.there))])
+        self._tell([Opened(link, identity)])
 
     def _close(self, effect: Close) -> None:
         if frames := self._outgoing.pop(effect.link, None):
             self._write(effect.link, frames)
-        stream = self._streams.pop(effect.link, None)
-        if stream is not None:
-            stream.close(effect.reason)
+        closing = self._links.pop(effect.link, None)
+        if closing is not None:
+            closing.stream.close(effect.reason)
             self._tell([Closed(effect.link)])
 
     def _closed(self, link: str, _reason: str) -> None:
-        if self._streams.pop(link, None) is not None:
+        if self._links.pop(link, None) is not None:
             self._tell([Closed(link)])
 
     # Frames
 
-    def _receive(self, link: str, message: bytes) -> None:
-        self._tell([Received(link, frame) for frame in self._options.lines.decode(message)])
+    def _receive(self, link: str, codec: FrameCodec[Any, Any], message: bytes) -> None:
+        self._tell([Received(link, frame) for frame in codec.decode(message)])
 
     def _send(self, effect: Send) -> None:
         link = effect.link
-        if link in self._streams:
+        if link in self._links:
             frames = self._outgoing.get(link)
             if frames is None:
                 self._outgoing[link] = [effect.frame]
@@ -133,14 +144,10 @@ class SimulatedLinks:
                 self._write(link, frames)
 
     def _write(self, link: str, frames: list[Any]) -> None:
-        stream, lines = self._streams.get(link), self._options.lines
-        if stream is None:
-            return
-        if len(frames) == 1:
-            stream.send(lines.encode_line(frames[0]))
-            return
-        for message in lines.encode(frames):
-            stream.send(message)
+        open_link = self._links.get(link)
+        if open_link is not None:
+            for message in open_link.codec.encode(frames):
+                open_link.stream.send(message)
 
     # Datagrams
 

@@ -63,8 +63,11 @@ class SimulatedPipeline:
         self._host.later(self.answer_seconds * self._rng.random(), lambda: self._host.tell(answer))
 
     def _stored(self, effect: UsePipeline | BatchStored) -> None:
-        """The edge has a batch in its log, or, after a crash, only an earlier one."""
-        self._topics.setdefault((effect.tenant, effect.topic), _Topic()).stored_batch = effect.batch
+        """The edge has a batch in its log, or, after a crash, only an earlier one; then it says who subscribes."""
+        topic = self._topics.setdefault((effect.tenant, effect.topic), _Topic())
+        topic.stored_batch = effect.batch
+        if isinstance(effect, UsePipeline):
+            topic.conditions = dict(effect.conditions.items())
         self._run_soon()
 
     def _run_soon(self) -> None:

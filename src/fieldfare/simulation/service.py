@@ -58,8 +58,13 @@ class ServiceQueue:
         self._clock = clock
         self._handle = handle
         self._waiting: deque[Input | Callable[[], Input | None]] = deque()
-        self._life = 0  # a crash begins another; what was scheduled in an earlier one does nothing
+        self._life = 0  # a crash or a pause begins another; what was scheduled in an earlier one does nothing
         self._is_busy = False
+        self._serving: Input | None = None
+        self._is_paused = False
+        self._interrupted: tuple[Input, float] | None = (
+            None  # what a pause interrupted, and how long it would still take
+        )
         self._busy_until = 0.0
         self._began_at = self._noted_at = clock.now
         self._inputs_served = 0
@@ -70,15 +75,37 @@ class ServiceQueue:
         """Let an input wait; or a function that is called when its turn has come, and may then have none."""
         self._note_waiting()
         self._waiting.append(message)
-        if not self._is_busy:
+        if not self._is_busy and not self._is_paused:
             self._serve_next()
+
+    def pause(self) -> None:
+        """Serve nothing; what is being served is interrupted."""
+        if self._serving is not None:
+            self._interrupted = self._serving, self._remaining_seconds
+        self._stop_serving()
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Go on with what was interrupted, and then with what waits."""
+        self._is_paused = False
+        if self._interrupted is None:
+            self._serve_next()
+        else:
+            self._serve(*self._interrupted)
+            self._interrupted = None
 
     def clear(self) -> None:
         """The machine stops: what waits, and what is being served, is gone."""
         self._note_waiting()
+        self._is_paused = False
+        self._interrupted = None
         self._waiting.clear()
+        self._stop_serving()
+
+    def _stop_serving(self) -> None:
         self._busy_seconds -= self._remaining_seconds
         self._is_busy = False
+        self._serving = None
         self._life += 1
 
     def report(self) -> ServiceReport:
@@ -110,17 +137,21 @@ class ServiceQueue:
                 if (called := message()) is None:
                     continue
                 message = called
-            seconds = self.service_seconds(message)
-            self._busy_seconds += seconds
-            self._busy_until = self._clock.now + seconds
-            self._is_busy = True
-            self._clock.call_at(self._busy_until, self._served, message, self._life)
+            self._serve(message, self.service_seconds(message))
             return
+
+    def _serve(self, message: Input, seconds: float) -> None:
+        self._busy_seconds += seconds
+        self._busy_until = self._clock.now + seconds
+        self._is_busy = True
+        self._serving = message
+        self._clock.call_at(self._busy_until, self._served, message, self._life)
 
     def _served(self, message: Input, life: int) -> None:
         if life != self._life:
             return
         self._inputs_served += 1
+        self._serving = None
         self._handle(message)
         if life == self._life:
             self._is_busy = False

@@ -60,7 +60,7 @@ class Stream:
         self._is_broken = False
         self._under_way = 0  # messages from here to there
         self._last_arrives_at = 0.0
-        self._held_up: list[bytes | _Closing] = []  # of those under way: they would have arrived, but for a partition
+        self._held_up: list[bytes | _Closing] = []  # of those under way: they are there, but cannot be taken
         self._patience: Timer | None = None
 
     @classmethod
@@ -80,6 +80,7 @@ class Stream:
         if self._under_way >= UNREAD_MAX:
             self.reset("too much is unread")
         elif self.is_open:
+            self._network.stream_bytes[self.here, self.there] += len(message)
             self._put(message)
 
     def _put(self, message: bytes | _Closing) -> None:
@@ -104,8 +105,8 @@ class Stream:
     def reset(self, reason: str) -> None:
         """Break it: what is under way is lost, and both ends notice some time later."""
         self._break()
-        if not self._network.is_cut(self.here, self.there):
-            for end in (self, self._other):
+        for end in (self, self._other):
+            if not self._network.is_cut(end.there, end.here):
                 end._notice_soon(reason)
 
     def abandon(self) -> None:
@@ -114,37 +115,40 @@ class Stream:
         self.reset("the other end crashed")
 
     def stall(self) -> None:
-        """If a partition lies between, this end waits as long as its patience lasts."""
-        if self._network.is_cut(self.here, self.there) and self._patience is None:
+        """If a partition lies between, this end waits as long as its patience lasts.
+
+        One that is one-way is enough: either what this end sends does not arrive, or it is never acknowledged.
+        """
+        if self._network.is_cut_somehow(self.here, self.there) and self._patience is None:
             seconds = self._network.link_quality(self.here, self.there).patience_seconds * (
                 0.5 + self._network.rng.random()
             )
             self._patience = self._network.clock.after(seconds, self._give_up)
 
     def go_on(self) -> None:
-        """If no partition lies between any more, what was held up arrives."""
-        if self._network.is_cut(self.here, self.there):
-            return
-        if self._patience is not None:
+        """If no partition lies between any more, this end waits no longer, and what was held up arrives."""
+        network = self._network
+        if not network.is_cut_somehow(self.here, self.there) and self._patience is not None:
             self._patience.cancel()
             self._patience = None
-        if self._is_broken:
+        if self._is_broken and not network.is_cut(self.there, self.here):
             self._notice_soon("reset")
-        if self._held_up:
-            self._network.clock.call_at(self._network.clock.now, self._release)
+        if self._held_up and not network.is_held_up(self.here, self.there):
+            network.clock.call_at(network.clock.now, self.release)
 
     def _arrive(self, message: bytes | _Closing) -> None:
-        """A message is at the other end, unless the stream broke or a partition lies between."""
+        """A message is at the other end, unless the stream broke; if it cannot be taken now, it is held up."""
         if self._is_broken:
             return
         network = self._network
-        if self._held_up or (network.has_partitions and network.is_cut(self.here, self.there)):
-            self._held_up.append(message)  # `go_on` continues
+        if self._held_up or (network.is_disturbed and network.is_held_up(self.here, self.there)):
+            self._held_up.append(message)  # `go_on` or `release` continues
         else:
             self._hand_over(message)
 
-    def _release(self) -> None:
-        if not self._network.is_cut(self.here, self.there):
+    def release(self) -> None:
+        """If nothing holds them up any more, hand over the messages that were."""
+        if not self._network.is_held_up(self.here, self.there):
             held_up, self._held_up = self._held_up, []
             for message in held_up:
                 self._hand_over(message)

@@ -102,7 +102,7 @@ class Webhooks:
                 clock.after(self._network.delay(call.url, host.name), lambda: come_back(outcome))
 
         def come_back(outcome: Failure | None) -> None:
-            if not self._network.is_cut(host.name, call.url):
+            if not self._network.is_cut(call.url, host.name):
                 answer_in_this_life(outcome)
 
         answer_in_this_life = host.in_this_life(answer)

@@ -12,7 +12,7 @@ thread at a time may use a journal, and one process.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,6 +120,11 @@ class Journal(Generic[R]):
     def size_bytes(self) -> int:
         """The size of all segments."""
         return self._segments.size_bytes
+
+    @property
+    def lost(self) -> Mapping[str, Position]:
+        """Of each stream, and each part of one, the last event that was removed while it was alive."""
+        return self._lost
 
     @property
     def is_due_for_checkpoint(self) -> bool:
@@ -319,12 +324,16 @@ class Journal(Generic[R]):
 
     # Reading.
 
-    def read(self, stream: str, after: Position, bytes_max: int = READ_BYTES) -> StreamPart[R]:
-        """The records of a stream with events after a position. About `bytes_max` bytes of the journal are read."""
+    def read(self, stream: str, after: Position, bytes_max: int = READ_BYTES, *, losses_of: str = "") -> StreamPart[R]:
+        """The records of a stream with events after a position. About `bytes_max` bytes of the journal are read.
+
+        What is said of removed events is about the whole stream, or about one part of it (see `Span`).
+        """
         records: list[R] = []
         position = after
         lost, expired = (
-            last if (last := removed.get(stream, -1)) > after else -1 for removed in (self._lost, self._expired)
+            last if (last := removed.get(losses_of or stream, -1)) > after else -1
+            for removed in (self._lost, self._expired)
         )
         bytes_read = 0
         for start, end in self._segments.blocks_after(stream, after):

@@ -37,7 +37,8 @@ class Segment:
     start: int  # the byte where its records begin
     size: int
     first: Position | None = None
-    streams: dict[str, tuple[Position, float]] = field(default_factory=dict)  # the last one, and when all are expired
+    # For each stream, and each part of one: the last position, and when all are expired.
+    streams: dict[str, tuple[Position, float]] = field(default_factory=dict)
 
     @property
     def end(self) -> Place:
@@ -132,13 +133,14 @@ class Segments:
         place = segment.end
         segment.size += size
         if span is not None:
-            stream, first, last, expires_at = span
+            stream, first, last, expires_at, part = span
             blocks = self._blocks.get(stream)
             if blocks is None:
                 blocks = self._blocks[stream] = _Blocks(self._block_bytes)
             blocks.add(first, place, place + size)
-            known = segment.streams.get(stream)
-            segment.streams[stream] = last, expires_at if known is None else max(known[1], expires_at)
+            for name in (stream, part) if part else (stream,):
+                known = segment.streams.get(name)
+                segment.streams[name] = last, expires_at if known is None else max(known[1], expires_at)
             if segment.first is None:
                 segment.first = first
             self.last_position = max(self.last_position, last)
@@ -148,7 +150,8 @@ class Segments:
         """The oldest segment was removed."""
         segment = self._segments.pop(0)
         for stream in segment.streams:
-            if self._blocks[stream].forget(place_of(segment.number + 1, 0)):
+            blocks = self._blocks.get(stream)  # a part of a stream has none
+            if blocks is not None and blocks.forget(place_of(segment.number + 1, 0)):
                 del self._blocks[stream]
 
     def blocks_after(self, stream: str, position: Position) -> Iterator[tuple[Place, Place]]:

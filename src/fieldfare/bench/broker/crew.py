@@ -7,15 +7,27 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from fieldfare.bench.broker.connections import connect_by_wire
 from fieldfare.bench.broker.load import Integers, Load
-from fieldfare.bench.broker.servers import HOST, Guarantee, Running, Server, running
-from fieldfare.bench.broker.workers import Pace, Publisher, Received, Saturate, Sent, Site, Subscribers, work
+from fieldfare.bench.broker.servers import HOST, Guarantee, Server, running
+from fieldfare.bench.broker.workers import (
+    AwaitSubscriptions,
+    Pace,
+    Publisher,
+    Received,
+    Saturate,
+    Sent,
+    Site,
+    Subscribers,
+    work,
+)
 from fieldfare.bench.measuring import BenchVerificationError
 from fieldfare.cores import one_core
 
@@ -46,16 +58,33 @@ class Run:
         return None if self.cpu_seconds is None else 1e6 * self.cpu_seconds / self.messages
 
 
+class Measurable(Protocol):
+    """A broker, or all that are connected with each other, as processes."""
+
+    def cpu_seconds(self) -> float | None:
+        """What they have used of the processors so far, where the platform tells."""
+        ...
+
+    def memory_bytes(self) -> int | None:
+        """What they have in memory, where the platform tells."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Crew:
     """Processes that are connected to a broker, and wait for orders."""
 
-    server: Server
-    broker: Running
+    name: str  # of the broker
+    filters: bool  # the broker, by content, so that its clients need not
+    broker: Measurable
     load: Load
     publisher: Connection
     subscribers: Sequence[Connection]
-    memory_before_bytes: int | None  # of the broker, without these subscribers
+    memory_before_bytes: int | None = None  # of the broker, without these subscribers
+
+    def await_subscriptions(self) -> None:
+        """Wait until every subscription is in force, also where it has to travel from broker to broker."""
+        _ask(self.publisher, AwaitSubscriptions())
 
     def run(self, order: Saturate | Pace, *, is_recording: bool = False) -> Run:
         """Publish, wait until everything has arrived, and compare with what had to."""
@@ -67,13 +96,13 @@ class Crew:
         if isinstance(sent, Exception):
             raise sent
         after = self.broker.cpu_seconds()
-        verify(self.server.name, self.load, sent.events, received)
+        verify(self.name, self.load, sent.events, received)
         waits = [wait for process in received for wait in process.waits]
         deliveries = sum(sum(process.counts) for process in received)
         return Run(
             events=sent.events,
             deliveries=deliveries,
-            messages=deliveries if self.server.filters else sent.events * self.load.connections,
+            messages=deliveries if self.filters else sent.events * self.load.connections,
             seconds=(max(process.ended for process in received) - sent.started) / 1e9,
             cpu_seconds=None if before is None or after is None else after - before,
             subscribers_cpu_seconds=max(process.cpu_seconds for process in received),
@@ -133,24 +162,26 @@ def crew(
 
     def subscribing(load: Load, number: int, count: int) -> AbstractContextManager[Connection]:
         worker = Subscribers(replace(site, load=load), number, count, is_filtering=not server.filters)
-        return _working(context, worker)
+        return working(context, worker)
 
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fieldfare-bench-"))
         with one_core() if setting.on_one_core else nullcontext():
             broker = stack.enter_context(running(server, guarantee, Path(folder)))
-        site = Site(HOST, broker.port, guarantee.wire, load, context.RawArray("q", processes))
-        publisher = stack.enter_context(_working(context, Publisher(site)))
+        connect = partial(connect_by_wire, guarantee.wire)
+        site = Site(HOST, (broker.port,), connect, load, context.RawArray("q", processes))
+        publisher = stack.enter_context(working(context, Publisher(site)))
         if rehearsal is not None:
             with subscribing(rehearsal, 0, 1):
                 pass
         memory_bytes = broker.memory_bytes()
         subscribers = [stack.enter_context(subscribing(load, number, processes)) for number in range(processes)]
-        yield Crew(server, broker, load, publisher, subscribers, memory_bytes)
+        yield Crew(server.name, server.filters, broker, load, publisher, subscribers, memory_bytes)
 
 
 @contextmanager
-def _working(context: multiprocessing.context.SpawnContext, worker: Publisher | Subscribers) -> Iterator[Connection]:
+def working(context: multiprocessing.context.SpawnContext, worker: Publisher | Subscribers) -> Iterator[Connection]:
+    """Start a process that takes orders for a worker, wait until it is connected, and stop it in the end."""
     ours, theirs = context.Pipe()
     process = context.Process(target=work, args=(theirs, worker), daemon=True)
     process.start()

@@ -82,6 +82,11 @@ class Load:
         sums = times * pool + len(pool) * (times * (times - 1) // 2)
         return self._summed(times), self._summed(sums)
 
+    def reaching_all(self) -> tuple[list[int], int]:
+        """A few events of the pool, among them one for each connection that wants any, and how many these are."""
+        connections, firsts = np.unique(self.matched_connections, return_index=True)
+        return np.unique(self.matched_events[firsts]).tolist(), len(connections)
+
     def _summed(self, of_events: Integers) -> Integers:
         totals = np.zeros(self.connections, np.int64)
         np.add.at(totals, self.matched_connections, of_events[self.matched_events])

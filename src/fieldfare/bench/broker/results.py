@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Group
 from rich.table import Table
 
+from fieldfare.bench.aims import Aim, aims_table, at_least, at_most
 from fieldfare.bench.results import compact
 
 OURS = "fieldfare"
@@ -68,16 +69,6 @@ class Result:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Aim:
-    """Something to be reached; a ratio of 1 or more reaches it."""
-
-    what: str
-    measured: float
-    aim: float
-    ratio: float
-
-
 def aims(results: Sequence[Result]) -> list[Aim]:
     """What was aimed at, as far as it was measured, and at full size."""
     return [aim for result in results if result.subscriptions >= 1000 for aim in _aims_of(result)]
@@ -87,28 +78,24 @@ def _aims_of(result: Result) -> Iterator[Aim]:
     ours, ratio = result.speeds[OURS], result.ratio_to_best_peer
     if result.scenario == "selective":
         if ratio:
-            yield Aim("selective: times the best peer's events/s", ratio, 10.0, ratio / 10.0)
+            yield at_least("selective: times the best peer's events/s", ratio, 10.0)
         if ours.latency_p99_ms:
-            yield _at_most("selective: p99 at half of saturation, ms", ours.latency_p99_ms, 10.0)
+            yield at_most("selective: p99 at half of saturation, ms", ours.latency_p99_ms, 10.0)
     elif result.scenario == "one-core" and (rate := ours.events_per_second):
-        yield Aim("one-core: events/s against 100,000 subscriptions", rate, 80_000.0, rate / 80_000.0)
+        yield at_least("one-core: events/s against 100,000 subscriptions", rate, 80_000.0)
     elif result.scenario == "fan-out" and ratio:
-        yield _at_most("fan-out: times the better peer's time", 1.0 / ratio, 1.2)
+        yield at_most("fan-out: times the better peer's time", 1.0 / ratio, 1.2)
     elif result.scenario == "idle" and ours.bytes_per_connection:
-        yield _at_most("idle: kB for each connection", ours.bytes_per_connection / 1000, 20.0)
+        yield at_most("idle: kB for each connection", ours.bytes_per_connection / 1000, 20.0)
     for point in ours.points:
         at = f"{result.scenario}: {{}} at {point.events_per_second:,.0f} events/s"
         if point.events_per_second == 2_000 and point.cpu_us_per_message:
-            yield _at_most(at.format("CPU µs a message"), point.cpu_us_per_message, 13.0)
+            yield at_most(at.format("CPU µs a message"), point.cpu_us_per_message, 13.0)
         if aim_ms := _P99_AIMS_MS.get(point.events_per_second):
-            yield _at_most(at.format("p99 ms"), point.latency_p99_ms, aim_ms)
+            yield at_most(at.format("p99 ms"), point.latency_p99_ms, aim_ms)
 
 
 _P99_AIMS_MS = {4_000.0: 10.0, 8_000.0: 60.0}
-
-
-def _at_most(what: str, measured: float, aim: float) -> Aim:
-    return Aim(what, measured, aim, aim / measured)
 
 
 def to_json(results: Sequence[Result]) -> str:
@@ -129,7 +116,7 @@ def _to_object(result: Result) -> dict[str, Any]:
 
 def render(results: Sequence[Result]) -> Group:
     """One row for each broker in each scenario, what was measured at some rates, memory, and the aims."""
-    tables = [make(results) for make in (_speeds_table, _rates_table, _memory_table, _aims_table)]
+    tables = [make(results) for make in (_speeds_table, _rates_table, _memory_table)] + [aims_table(aims(results))]
     return Group(*(table for table in tables if table.row_count))
 
 
@@ -232,10 +219,3 @@ def _compact(rate: float | None) -> str:
 
 def _precise(value: float | None) -> str:
     return "-" if value is None else f"{value:,.2f}"
-
-
-def _aims_table(results: Sequence[Result]) -> Table:
-    table = _table("Aims", ("what",), ("measured", "aim", "ratio"))
-    for aim in aims(results):
-        table.add_row(aim.what, f"{aim.measured:,.1f}", f"{aim.aim:,.1f}", f"{aim.ratio:.2f}")
-    return table

@@ -60,7 +60,8 @@ def installed(program: str) -> str | None:
     return shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/local/sbin")
 
 
-def _found(program: str) -> str:
+def found(program: str) -> str:
+    """The path of a program that has to be installed."""
     path = installed(program)
     if path is None:
         advice = f"apt-get install {program} (Debian, Ubuntu), or leave it out with --peer"
@@ -70,11 +71,11 @@ def _found(program: str) -> str:
 
 def _redis(folder: Path, port: int) -> Sequence[str]:
     limits = ["--save", "", "--maxclients", "15000", "--client-output-buffer-limit", "pubsub 0 0 0"]
-    return [_found("redis-server"), "--bind", HOST, "--port", str(port), "--dir", str(folder), *limits]
+    return [found("redis-server"), "--bind", HOST, "--port", str(port), "--dir", str(folder), *limits]
 
 
 def _nats(folder: Path, port: int) -> Sequence[str]:  # noqa: ARG001 (core NATS keeps nothing in a folder)
-    return [_found("nats-server"), "--addr", HOST, "--port", str(port)]
+    return [found("nats-server"), "--addr", HOST, "--port", str(port)]
 
 
 def _fieldfare(folder: Path, port: int) -> Sequence[str]:
@@ -137,39 +138,67 @@ class Running:
         return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is to be started."""
+
+    command: Sequence[str]
+    port: int  # at which it takes connections; 0: it tells which
+    log: Path  # where what it says is written
+    environment: Mapping[str, str] = field(default_factory=dict)  # beside our own
+
+
 @contextmanager
 def running(server: Server, guarantee: Guarantee, folder: Path) -> Iterator[Running]:
     """Start a broker, wait until it takes connections, and stop it in the end."""
-    port = 0 if server.is_announcing else _free_port()
-    log = folder / "server.log"
-    with log.open("wb") as output:
-        command = [*server.command(folder, port), *guarantee.arguments]
-        process = subprocess.Popen(  # noqa: S603 - a program that was found, with arguments of ours
-            command,
+    port = 0 if server.is_announcing else free_port()
+    command = [*server.command(folder, port), *guarantee.arguments]
+    with started([Program(command, port, folder / "server.log", server.environment)]) as (broker,):
+        yield broker
+
+
+@contextmanager
+def started(programs: Sequence[Program]) -> Iterator[list[Running]]:
+    """Start programs at the same time, wait until all of them take connections, and stop them in the end."""
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        processes.extend(_launched(program) for program in programs)
+        yield [
+            Running(_ready_port(process, program), process.pid)
+            for process, program in zip(processes, programs, strict=True)
+        ]
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            try:
+                process.wait(STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _launched(program: Program) -> subprocess.Popen[bytes]:
+    with program.log.open("wb") as output:
+        return subprocess.Popen(  # noqa: S603 - a program that was found, with arguments of ours
+            program.command,
             stdout=output,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, **server.environment},
+            env={**os.environ, **program.environment},
         )
-    try:
-        yield Running(_ready_port(process, port, log), process.pid)
-    finally:
-        process.terminate()
-        try:
-            process.wait(STOP_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback at which nobody listens."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
 
 
-def _ready_port(process: subprocess.Popen[bytes], port: int, log: Path) -> int:
+def _ready_port(process: subprocess.Popen[bytes], program: Program) -> int:
     """The port, once it can be connected to."""
+    port, log = program.port, program.log
     deadline = time.monotonic() + START_SECONDS_MAX
     while process.poll() is None and time.monotonic() < deadline:
         announced = re.search(r"ready at https?://[^:\s]+:(\d+)", log.read_text(errors="replace"))

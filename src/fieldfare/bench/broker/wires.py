@@ -42,7 +42,8 @@ class Wire(Protocol):
         ...
 
 
-def _decoded(payloads: Sequence[bytes]) -> list[Event]:
+def decoded(payloads: Sequence[bytes]) -> list[Event]:
+    """Events from their JSON, by one call."""
     return _events_of(b"[%b]" % b",".join(payloads)) if payloads else []
 
 
@@ -94,7 +95,7 @@ class RedisWire(_Lines):
             return []
         if not self.is_ready:
             data = self._subscribed(data)
-        return _decoded(self._lines(data, 7)[6::7])
+        return decoded(self._lines(data, 7)[6::7])
 
     def _answered(self, data: bytes) -> None:
         _refuse_errors(self._lines(data))
@@ -147,7 +148,7 @@ class RedisStreamWire(RedisWire):
         self._rest = b""
         self._last_id = lines[-7]
         self.reply = self._read()
-        return _decoded(lines[12::8])
+        return decoded(lines[12::8])
 
 
 class NatsWire(_Lines):
@@ -176,7 +177,7 @@ class NatsWire(_Lines):
             self.reply = b"PONG\r\n"
         if data.startswith(b"-ERR"):
             raise WireError(data.decode())
-        return _decoded(self._lines(data, 2)[1::2])
+        return decoded(self._lines(data, 2)[1::2])
 
     def _connected(self, data: bytes) -> bytes:
         """Take off the server's INFO, and the answer to PING, which says that the subscription is in force."""

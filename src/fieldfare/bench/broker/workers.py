@@ -9,32 +9,33 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
+from fieldfare.bench.broker.connections import ClientConnection, Connect
 from fieldfare.bench.broker.load import Event, Load, Square
-from fieldfare.bench.broker.wires import Wire, WireError
+from fieldfare.bench.broker.wires import WireError
 from fieldfare.errors import FieldfareError
 
 CONNECTING_MAX = 64  # connections being opened at a time
-READY_SECONDS_MAX = 300.0
+SUBSCRIPTIONS_SECONDS_MAX = 30.0
+QUIET_SECONDS = 0.25  # without a delivery: none of those that were sent is still to come
 STALLED_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.0005
 TICK_SECONDS = 0.005
 
 Counters: TypeAlias = Any  # a shared array of deliveries, one number for each process of subscribers
-WireMaker: TypeAlias = Callable[[], Wire]
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A broker and what it is measured with, as every process around it has to know."""
+    """Brokers and what they are measured with, as every process around them has to know."""
 
     host: str
-    port: int
-    wire: WireMaker
+    ports: tuple[int, ...]  # connection number c is opened at ports[c % len(ports)]
+    connect: Connect
     load: Load
     counters: Counters
 
@@ -57,6 +58,16 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitSubscriptions:
+    """Publish a few events again and again, until every connection has received one that it wants.
+
+    A subscription that one broker has accepted may take a moment to reach the others: what is published before then is
+    lost, where brokers keep nothing. These events have numbers below 0; those of them that come late, when a run has
+    begun, do not count.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Sent:
     """What the publisher did."""
 
@@ -76,81 +87,29 @@ class Received:
     cpu_seconds: float = 0.0  # of the process
 
 
-class _Connection(asyncio.Protocol):
-    """A connection that reads with a wire. A failure is kept, for there is nobody to catch it."""
-
-    def __init__(self, wire: Wire, squares: Sequence[Square], take: Callable[[list[Event]], None]) -> None:
-        self._wire = wire
-        self._squares = squares
-        self._take = take
-        self.transport: asyncio.Transport
-        self.ready = asyncio.Event()
-        self.failure: Exception | None = None
-        self._is_closing = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)
-        self.transport.write(self._wire.greeting(self._squares))
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            events = self._wire.feed(data)
-        except (FieldfareError, ValueError) as error:
-            self.failure = error
-            self.ready.set()
-            self.transport.abort()
-            return
-        if self._wire.reply:
-            self.transport.write(self._wire.reply)
-            self._wire.reply = b""
-        if events:
-            self._take(events)
-        if self._wire.is_ready:
-            self.ready.set()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if not self._is_closing and self.failure is None:
-            self.failure = exc or WireError("the broker closed a connection")
-        self.ready.set()
-
-    def publish(self, events: Sequence[bytes]) -> None:
-        self.transport.write(self._wire.publication(events))
-
-    def close(self) -> None:
-        self._is_closing = True
-        self.transport.abort()
-
-
-async def _connect(site: Site, squares: Sequence[Square], take: Callable[[list[Event]], None]) -> _Connection:
-    def make() -> _Connection:
-        return _Connection(site.wire(), squares, take)
-
-    _, connection = await asyncio.get_running_loop().create_connection(make, site.host, site.port)
-    async with asyncio.timeout(READY_SECONDS_MAX):
-        await connection.ready.wait()
-    if connection.failure:
-        raise connection.failure
-    return connection
-
-
-class _Taker:
+class Taker:
     """Counts what a connection received and its client wanted."""
 
     def __init__(self, site: Site, process: int, square: Square | None) -> None:
         self._counters, self._process = site.counters, process
         self._square = square  # None: the broker filters
+        self._is_reached = False
         self.start(is_recording=False)
 
     def start(self, *, is_recording: bool) -> None:
+        """A run begins."""
         self.count = self.sum = self.ended = 0
         self._is_recording = is_recording
         self.numbers: list[int] = []
         self.waits: list[int] = []
 
     def __call__(self, events: list[Event]) -> None:
+        """These events came."""
         now = time.monotonic_ns()
         if self._square is not None:
             events = self._square.wanted(events)
+        if events and events[0].number < 0:
+            events = self._without_probes(events)
         numbers = [event.number for event in events]
         if not numbers:
             return
@@ -162,6 +121,13 @@ class _Taker:
             self.waits += [now - event.sent for event in events]
         self._counters[self._process] += len(numbers)
 
+    def _without_probes(self, events: list[Event]) -> list[Event]:
+        """The first event that comes tells that the subscription is in force; of others like it nothing is wanted."""
+        if not self._is_reached:
+            self._is_reached = True
+            self._counters[self._process] += 1
+        return [event for event in events if event.number >= 0]
+
 
 class Subscribers:
     """A share of the load's connections, in a process of their own."""
@@ -171,8 +137,8 @@ class Subscribers:
         self._numbers = range(process, site.load.connections, processes)
         self._process = process
         self._is_filtering = is_filtering  # the clients have to, for the broker cannot
-        self._takers: list[_Taker] = []
-        self._connections: list[_Connection] = []
+        self._takers: list[Taker] = []
+        self._connections: list[ClientConnection] = []
         self._cpu_seconds = 0.0  # of this process when the run began
 
     async def open(self) -> None:
@@ -181,10 +147,11 @@ class Subscribers:
 
         async def connect(number: int) -> None:
             squares = self._site.load.of(number)
-            taker = _Taker(self._site, self._process, squares[0] if self._is_filtering else None)
+            taker = Taker(self._site, self._process, squares[0] if self._is_filtering else None)
             self._takers.append(taker)
             async with gate:
-                self._connections.append(await _connect(self._site, squares, taker))
+                port = self._site.ports[number % len(self._site.ports)]
+                self._connections.append(await self._site.connect(self._site.host, port, squares, taker))
 
         await asyncio.gather(*(connect(number) for number in self._numbers))
 
@@ -223,20 +190,31 @@ class Publisher:
 
     async def open(self) -> None:
         """Connect."""
-        self._connection = await _connect(self._site, [], lambda _: None)
+        self._connection = await self._site.connect(self._site.host, self._site.ports[0], [], lambda _: None)
 
-    async def serve(self, command: Saturate | Pace) -> Sent:
+    async def serve(self, command: Saturate | Pace | AwaitSubscriptions) -> Sent:
         """Publish, and wait until everything has arrived."""
         started = time.monotonic_ns()
+        if isinstance(command, AwaitSubscriptions):
+            return Sent(await self._await_subscriptions(), started)
         events = await (self._saturate(command) if isinstance(command, Saturate) else self._pace(command))
         await self._delivered(events)
         return Sent(events, started)
+
+    async def _await_subscriptions(self) -> int:
+        numbers, connections = self._site.load.reaching_all()
+        deadline = time.monotonic() + SUBSCRIPTIONS_SECONDS_MAX
+        while time.monotonic() < deadline:
+            self._publish([number - len(self._tails) for number in numbers], time.monotonic_ns())
+            if await self._counted(connections, QUIET_SECONDS) == connections:
+                return len(numbers)
+        raise WireError(f"not every subscription was in force after {SUBSCRIPTIONS_SECONDS_MAX:g} s")
 
     async def _saturate(self, command: Saturate) -> int:
         until = time.monotonic() + command.seconds
         sent, under_way = 0, command.batch_events * command.batches_under_way
         while sent == 0 or time.monotonic() < until:
-            self._publish(sent, sent + command.batch_events, time.monotonic_ns())
+            self._publish(range(sent, sent + command.batch_events), time.monotonic_ns())
             sent += command.batch_events
             await self._delivered(sent + command.batch_events - under_way)
         return sent
@@ -250,29 +228,36 @@ class Publisher:
             await asyncio.sleep(max(0.0, (due - time.monotonic_ns()) / 1e9))
             stop = int(tick * TICK_SECONDS * command.events_per_second)
             if stop > sent:
-                self._publish(sent, stop, due)
+                self._publish(range(sent, stop), due)
                 sent = stop
         return sent
 
-    def _publish(self, start: int, stop: int, moment: int) -> None:
+    def _publish(self, numbers: Iterable[int], moment: int) -> None:
         tails, pool = self._tails, len(self._tails)
         head = b'{"number":%d,"sent":' + b"%d," % moment
-        self._connection.publish([head % number + tails[number % pool] for number in range(start, stop)])
+        self._connection.publish([head % number + tails[number % pool] for number in numbers])
 
     async def _delivered(self, events: int) -> None:
         """Wait until the first so many events have reached whom they have to."""
         missing = self._site.load.deliveries(max(0, events))
+        count = await self._counted(missing, STALLED_SECONDS_MAX)
+        if count < missing:
+            raise WireError(f"{missing - count} of {missing} deliveries never came")
+
+    async def _counted(self, missing: int, quiet_seconds: float) -> int:
+        """How many deliveries there were when as many had come as are missing, or none for some time."""
         last, moved_at = -1, time.monotonic()
         while (count := sum(self._site.counters)) < missing:
             if self._connection.failure:
                 raise self._connection.failure
             if count != last:
                 last, moved_at = count, time.monotonic()
-            elif time.monotonic() - moved_at > STALLED_SECONDS_MAX:
-                raise WireError(f"{missing - count} of {missing} deliveries never came")
+            elif time.monotonic() - moved_at > quiet_seconds:
+                return count
             await asyncio.sleep(POLL_SECONDS)
         if self._connection.failure:
             raise self._connection.failure
+        return count
 
     def close(self) -> None:
         """Leave."""

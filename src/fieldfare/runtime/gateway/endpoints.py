@@ -9,6 +9,7 @@ import asyncio
 import secrets
 from urllib.parse import quote
 
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from fieldfare.messages import (
@@ -29,6 +30,7 @@ from fieldfare.runtime.gateway.cloudevents import read_publication
 from fieldfare.runtime.gateway.exchange import REF, Exchange
 from fieldfare.runtime.gateway.forms import (
     Acknowledgement,
+    HomeQuery,
     NewSubscription,
     Page,
     PageQuery,
@@ -79,8 +81,9 @@ async def subscribe(call: Call) -> Response:
     name = body.name or f"http-{secrets.token_hex(8)}"
     frame = Subscribe(REF, body.topic, body.condition, body.qos, name, body.after, 1, body.webhook)
     async with _exchange(call) as exchange:
+        frame = replace(frame, log=exchange.log(body.log), is_name_new=body.name is None)
         made, _ = await exchange.ask(frame, Subscribed)
-    answer = SubscriptionMade(made.subscription, made.position, made.is_new)
+    answer = SubscriptionMade(made.subscription, made.position, made.is_new, made.log)
     location = f"/v1/subscriptions/{quote(made.subscription, safe='')}"
     return json_response(answer, 201 if made.is_new else 200, {"Location": location})
 
@@ -97,22 +100,38 @@ async def topics(call: Call) -> Response:
     return await _listed(call, List(REF, "topics", query.after, query.limit))
 
 
+async def edges(call: Call) -> Response:
+    """The edges of this edge's network, this one first."""
+    return await _listed(call, List(REF, "edges"))
+
+
+async def placement(call: Call) -> Response:
+    """The publishers of a tree's broker, and what is known of where they should be."""
+    return await _listed(call, List(REF, "placement"))
+
+
 async def dead_letters(call: Call) -> Response:
     """A page of what a webhook did not take."""
     query: PageQuery = call.query
-    return await _listed(call, List(REF, "dead_letters", query.after, query.limit, call.path["subscription"]))
+    async with _exchange(call) as exchange:
+        frame = List(REF, "dead_letters", query.after, query.limit, call.path["subscription"], log=exchange.log(""))
+        listed, _ = await exchange.ask(frame, Listed)
+    return json_response(Page(listed.items, listed.next))
 
 
 async def subscription(call: Call) -> Response:
     """One subscription."""
+    query: HomeQuery = call.query
     async with _exchange(call) as exchange:
-        return json_response(await _described(exchange, call.path["subscription"]))
+        return json_response(await _described(exchange, call.path["subscription"], query.topic))
 
 
 async def unsubscribe(call: Call) -> Response:
     """End a subscription."""
+    query: HomeQuery = call.query
     async with _exchange(call) as exchange:
-        await exchange.ask(Unsubscribe(REF, call.path["subscription"]), Unsubscribed)
+        frame = Unsubscribe(REF, call.path["subscription"], exchange.log(""), query.topic)
+        await exchange.ask(frame, Unsubscribed)
     return Response(status_code=204)
 
 
@@ -126,6 +145,8 @@ async def acknowledge(call: Call) -> Response:
     """Move the cursor of a subscription. The broker hears it from whom it serves, or, if nobody, from anybody."""
     body: Acknowledgement = call.body
     name = call.path["subscription"]
+    if body.log and body.log != call.gateway.options.log_id():
+        raise ProblemError(409, "log", "this position belongs to another log: it means nothing here")
     async with _exchange(call) as exchange:
         described = await _described(exchange, name)
         taker = call.gateway.streams.get((call.identity.tenant, name))
@@ -140,11 +161,13 @@ async def acknowledge(call: Call) -> Response:
 async def stream(call: Call) -> Response:
     """Server-sent events."""
     headers: StreamHeaders = call.headers
-    after = call.query.after if headers.last_event_id is None else headers.last_event_id
+    place = call.query.after if headers.last_event_id is None else headers.last_event_id
     name = call.path["subscription"]
     exchange = _exchange(call)
     try:
-        _, frames = await exchange.ask(Attach(REF, name, after, STREAM_WINDOW), Subscribed)
+        after, log = exchange.position(place)
+        attach = Attach(REF, name, after, STREAM_WINDOW, log=log, topic=call.query.topic)
+        subscribed, frames = await exchange.ask(attach, Subscribed)
     except BaseException:
         exchange.close()
         raise
@@ -156,7 +179,7 @@ async def stream(call: Call) -> Response:
         if streams.get(key) is exchange:
             del streams[key]
 
-    return EventStream(exchange, name, frames, call.gateway.options, ended)
+    return EventStream(exchange, subscribed, frames, call.gateway.options, ended)
 
 
 async def declare(call: Call) -> Response:
@@ -202,6 +225,16 @@ async def metrics(call: Call) -> Response:
     )
 
 
+async def tree(call: Call) -> Response:
+    """The tree of brokers as this one sees it, with the tenant's topics: for those who manage all of these."""
+    if not call.identity.may("manage", "*"):
+        raise ProblemError(403, "forbidden", "the tree is shown to tokens with the right to manage all topics")
+    view = call.gateway.options.tree(call.identity.tenant)
+    if view is None:
+        raise ProblemError(404, "unknown", "this broker is not one of a tree")
+    return json_response(view)
+
+
 def _exchange(call: Call) -> Exchange:
     return Exchange(call.gateway, call.identity)
 
@@ -212,9 +245,10 @@ async def _listed(call: Call, frame: List) -> Response:
     return json_response(Page(listed.items, listed.next))
 
 
-async def _described(exchange: Exchange, name: str) -> dict[str, object]:
-    """A subscription as lists show it; a ProblemError if there is none."""
-    listed, _ = await exchange.ask(List(REF, "subscriptions", subscription=name), Listed)
+async def _described(exchange: Exchange, name: str, topic: str | None = None) -> dict[str, object]:
+    """A subscription as lists show it; a ProblemError if there is none, or another edge has it."""
+    frame = List(REF, "subscriptions", subscription=name, log=exchange.log(""), topic=topic)
+    listed, _ = await exchange.ask(frame, Listed)
     if not listed.items:
         raise unknown()
     return listed.items[0]

@@ -14,15 +14,17 @@ from fieldfare.messages import (
     EdgeFrame,
     Identity,
     Listed,
+    Position,
     Refused,
     Subscribed,
     Unsubscribed,
 )
 from fieldfare.runtime.gateway.mailbox import Mailbox, MailboxClosedError
 from fieldfare.runtime.gateway.ports import Gateway
-from fieldfare.runtime.gateway.problems import ProblemError, unavailable
+from fieldfare.runtime.gateway.problems import ProblemError, invalid, unavailable
 
 REF = 1  # one question at a time needs one number only
+POSITION_MAX = 2**63 - 1
 A = TypeVar("A", Accepted, Subscribed, Unsubscribed, Done, Listed)
 
 
@@ -31,6 +33,7 @@ class Exchange:
 
     def __init__(self, gateway: Gateway, identity: Identity) -> None:
         self._seconds_max = gateway.options.answer_seconds
+        self._tells_log = bool(gateway.options.log_id())
         self._mailbox: Mailbox[EdgeFrame] = Mailbox(gateway.options.waiting_bytes_max)
         self._connection = gateway.broker.connect(identity, self._put, self._mailbox.close)
 
@@ -49,6 +52,18 @@ class Exchange:
     def send(self, frame: ClientFrame) -> None:
         """Say what has no answer."""
         self._connection.send(frame)
+
+    def position(self, place: str | None) -> tuple[Position | None, str | None]:
+        """The position and the log that a client names, as frames have them."""
+        number, _, log = (place or "").partition("@")
+        position = int(number) if number else None
+        if position is not None and position > POSITION_MAX:
+            raise invalid("there is no such position")
+        return position, self.log(log)
+
+    def log(self, named: str) -> str | None:
+        """The log that a client names, or none. None: this service tells nobody of logs."""
+        return named if self._tells_log else None
 
     async def ask(self, frame: ClientFrame, answer_type: type[A]) -> tuple[A, list[EdgeFrame]]:
         """The answer to a frame with `ref=REF`, and what came with it; a ProblemError if it is refused."""

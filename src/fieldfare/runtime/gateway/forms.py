@@ -10,11 +10,13 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Raw
 
-from fieldfare.messages import ConditionText, Delivery, Name, Notice, Position, Text
+from fieldfare.messages import ConditionText, Delivery, Name, Notice, Position, PositionLog, Text
 from fieldfare.qos import Durability, Matching, Offered, Published, Reliability, Requested, Seconds
 
 TRIAL_EVENTS_MAX = 1_000
 
+# A position, and after it perhaps the id of the log to which it belongs: 17, or 17@0123456789abcdef.
+Place: TypeAlias = Annotated[str, Meta(pattern=r"^(-1|[0-9]{1,19})(@[0-9A-Za-z._-]{1,64})?$(?!\n)")]
 PageSize: TypeAlias = Annotated[int, Meta(ge=1, le=1000)]
 EventAttributes: TypeAlias = dict[str, Any]
 
@@ -79,14 +81,22 @@ class NewSubscription(Form, frozen=True):
     name: Name | None = None  # subscribing again by the same name goes on where it was; without one, a name is made
     after: Position | None = None
     webhook: Annotated[str, Meta(max_length=2048)] | None = None
+    log: PositionLog = ""  # to which the position `after` belongs; empty: to that of this edge
 
 
-class SubscriptionMade(msgspec.Struct, frozen=True):
+class SubscriptionMade(msgspec.Struct, frozen=True, omit_defaults=True):
     """A subscription is in force."""
 
     subscription: str
     position: Position
     is_new: bool
+    log: str = ""  # to which its positions belong
+
+
+class HomeQuery(Form, frozen=True):
+    """Where other edges are to be asked for a subscription that this one does not have."""
+
+    topic: Name | None = None  # None: in all topics that this edge uses
 
 
 class PageQuery(Form, frozen=True):
@@ -106,9 +116,10 @@ class Page(msgspec.Struct, frozen=True, omit_defaults=True):
 class PollQuery(Form, frozen=True):
     """How much to take, and how long to wait for it."""
 
-    after: Position | None = None  # acknowledges up to there
+    after: Place | None = None  # acknowledges up to there
     limit: PageSize = 100
     wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
+    topic: Name | None = None  # as in HomeQuery
 
 
 class Polled(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -117,24 +128,27 @@ class Polled(msgspec.Struct, frozen=True, omit_defaults=True):
     events: list[Delivery]
     position: Position  # of the last: the `after` of the next poll
     notices: list[Notice] = []
+    log: str = ""  # to which the positions belong
 
 
 class StreamQuery(Form, frozen=True):
     """Where a stream begins, unless a Last-Event-ID says it."""
 
-    after: Position | None = None
+    after: Place | None = None
+    topic: Name | None = None  # as in HomeQuery
 
 
 class StreamHeaders(msgspec.Struct, frozen=True, rename={"last_event_id": "last-event-id"}):
     """Where a stream goes on: it acknowledges up to there."""
 
-    last_event_id: Position | None = None
+    last_event_id: Place | None = None
 
 
 class Acknowledgement(Form, frozen=True):
     """All events up to this position have been dealt with."""
 
     position: Position
+    log: PositionLog = ""  # to which it belongs; empty: to that of this edge
 
 
 class TopicSettings(Form, frozen=True):

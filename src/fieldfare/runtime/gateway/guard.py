@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fieldfare import __version__
 from fieldfare.runtime.exposure import is_loopback
 from fieldfare.runtime.gateway.ports import Gateway
-from fieldfare.runtime.gateway.problems import ProblemError, unavailable
+from fieldfare.runtime.gateway.problems import ProblemError, full
 
 _PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, POST, PUT, DELETE",
@@ -37,7 +37,7 @@ def check(headers: Headers, target_bytes: int, gateway: Gateway) -> None:
     if not options.origins.issuperset(headers.getlist("origin")):
         raise ProblemError(403, "origin", "pages of this origin may not connect: add it to server.origins")
     if gateway.inside.count >= options.connections_max:
-        raise unavailable("there are too many connections now")
+        raise full(options.other_edges())
 
 
 def mark(answer: MutableHeaders, headers: Headers, gateway: Gateway) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import re
 from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import unquote
@@ -22,6 +23,7 @@ from fieldfare.runtime.gateway.problems import ProblemError, invalid
 from fieldfare.runtime.gateway.requests import identify
 from fieldfare.runtime.gateway.routes import WEBSOCKET_PATH
 
+_in_a_list = re.compile(r"[!-+\--~]+")  # what can stand in a header, between commas
 _MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, section 1.3
 
 
@@ -54,11 +56,19 @@ def admitted(request: UpgradeRequest, gateway: Gateway) -> Identity:
     return identity
 
 
-def switching(request: UpgradeRequest) -> bytes:
-    """The answer to who is let in. It agrees on no extension, and so on no compression."""
+def switching(request: UpgradeRequest, gateway: Gateway) -> bytes:
+    """The answer to who is let in. It agrees on no extension, and so on no compression.
+
+    It names the edge's log, to which positions and a publisher's numbers belong, and other edges of the network.
+    """
     accept = base64.b64encode(hashlib.sha1(_key(request.headers) + _MAGIC, usedforsecurity=False).digest())
     head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-    return f"{head}Sec-WebSocket-Protocol: {PROTOCOL}\r\nSec-WebSocket-Accept: {accept.decode()}\r\n\r\n".encode()
+    head += f"Sec-WebSocket-Protocol: {PROTOCOL}\r\nSec-WebSocket-Accept: {accept.decode()}\r\n"
+    if log := gateway.options.log_id():
+        head += f"Fieldfare-Log: {log}\r\n"
+    if edges := [url for url in gateway.options.other_edges() if _in_a_list.fullmatch(url)]:
+        head += f"Fieldfare-Edges: {', '.join(edges)}\r\n"
+    return f"{head}\r\n".encode()
 
 
 def refusing(request: UpgradeRequest, error: ProblemError, gateway: Gateway) -> bytes:

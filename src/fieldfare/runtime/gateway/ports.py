@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from fieldfare.messages import FRAME_BYTES_MAX, ClientFrame, EdgeFrame, Identity
+from fieldfare.routing.tree.view import TreeView
 
 
 class Connection(Protocol):
@@ -45,6 +46,9 @@ class GatewayOptions:
 
     metrics: Callable[[str], str] = field(default=lambda _: "")  # for a tenant, in the text format of Prometheus
     why_not_ready: Callable[[], str | None] = field(default=lambda: None)
+    log_id: Callable[[], str] = field(default=lambda: "")  # of the edge's log; empty: clients are told nothing of logs
+    other_edges: Callable[[], Sequence[str]] = field(default=lambda: ())  # URLs for clients, those with most room first
+    tree: Callable[[str], TreeView | None] = field(default=lambda _: None)  # for a tenant; None: there is no tree
     is_development: bool = False  # reached by the names of this machine only, since no token protects it
     origins: frozenset[str] = frozenset()  # web pages that may connect
     connections_max: int = 10_000  # requests, streams and WebSockets under way

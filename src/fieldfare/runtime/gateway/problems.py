@@ -5,10 +5,11 @@ A problem names what to change. It never repeats a token, an event or a conditio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 
 import msgspec
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from fieldfare.messages import RefusalCode, Refused
@@ -24,6 +25,8 @@ STATUSES: Mapping[RefusalCode, int] = {
     "limit": 429,
     "busy": 503,
     "storage": 507,
+    "moved": 421,
+    "full": 503,
 }
 _RETRY = {429: "5", 503: "1", 507: "30"}  # seconds
 
@@ -38,6 +41,8 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     code: str
     position: int | None = None  # of the error in a condition, counting characters from 0
     expected: int | None = None  # of a gap in a publisher's numbers: the one that is missing
+    home: str | None = None  # of a subscription that another edge has: the URL of that edge
+    edges: tuple[str, ...] = ()  # of an edge that is full: the URLs of others
 
 
 class ProblemError(Exception):
@@ -65,7 +70,11 @@ class ProblemError(Exception):
         """The broker's refusal."""
         if refused.code == "unknown":
             return unknown()
-        return cls(STATUSES[refused.code], refused.code, refused.reason, expected=refused.expected)
+        if refused.code == "full":
+            return full(refused.edges)
+        error = cls(STATUSES[refused.code], refused.code, refused.reason, expected=refused.expected)
+        error.problem = replace(error.problem, home=refused.home)
+        return error
 
     def response(self) -> Response:
         """The answer to the client."""
@@ -81,6 +90,15 @@ def invalid(detail: str) -> ProblemError:
 def unavailable(detail: str) -> ProblemError:
     """The same request may be carried out later."""
     return ProblemError(503, "busy", detail)
+
+
+def full(edges: Sequence[str]) -> ProblemError:
+    """There is no place for another client here, but perhaps at other edges."""
+    if not edges:
+        return unavailable("there are too many connections now")
+    error = ProblemError(503, "full", "there are too many connections now: use another of these edges")
+    error.problem = replace(error.problem, edges=tuple(edges))
+    return error
 
 
 def unknown() -> ProblemError:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fieldfare.routing.tree.view import TreeView
 from fieldfare.runtime.gateway import endpoints
 from fieldfare.runtime.gateway.cloudevents import BATCH, JSON, STRUCTURED
 from fieldfare.runtime.gateway.forms import (
     Acknowledgement,
     CloudEvent,
     EventAttributes,
+    HomeQuery,
     NewSubscription,
     Page,
     PageQuery,
@@ -41,6 +43,18 @@ ENDPOINTS = (
         "POST", "/v1/topics/{topic}/events", "Publish an event, or a batch of them", endpoints.publish,
         {200: Publication}, _EVENT_BODIES, PublishQuery, PublishHeaders, refusals=(403, 409, 429, 507),
     ),
+    Endpoint(
+        "GET", "/v1/edges", "List the edges of this network with their load, this one first", endpoints.edges,
+        {200: Page},
+    ),
+    Endpoint(
+        "GET", "/v1/placement", "List the publishers of a tree's broker, and where they should be", endpoints.placement,
+        {200: Page}, refusals=(403,),
+    ),
+    Endpoint(
+        "GET", "/v1/tree", "Show the tree of brokers to which this one belongs, as it sees it", endpoints.tree,
+        {200: TreeView}, refusals=(403, 404),
+    ),
     Endpoint("GET", "/v1/topics", "List the topics", endpoints.topics, {200: Page}, query=PageQuery),
     Endpoint(
         "PUT", "/v1/topics/{topic}", "Create a topic, or change what it offers", endpoints.declare,
@@ -48,7 +62,8 @@ ENDPOINTS = (
     ),
     Endpoint(
         "POST", "/v1/subscriptions", "Subscribe", endpoints.subscribe,
-        {201: SubscriptionMade, 200: SubscriptionMade}, {JSON: NewSubscription}, refusals=(403, 409, 422, 429, 507),
+        {201: SubscriptionMade, 200: SubscriptionMade}, {JSON: NewSubscription},
+        refusals=(403, 409, 421, 422, 429, 507),
     ),
     Endpoint(
         "GET", "/v1/subscriptions", "List the subscriptions", endpoints.subscriptions, {200: Page}, query=PageQuery
@@ -57,23 +72,29 @@ ENDPOINTS = (
         "POST", "/v1/subscriptions/test", "Try a condition on sample events, and see why not", endpoints.test,
         {200: Verdicts}, {JSON: Trial}, refusals=(403, 422),
     ),
-    Endpoint("GET", _ONE, "Show a subscription", endpoints.subscription, {200: dict[str, Any]}, refusals=(404,)),
-    Endpoint("DELETE", _ONE, "Unsubscribe", endpoints.unsubscribe, {204: None}, refusals=(403, 404, 507)),
+    Endpoint(
+        "GET", _ONE, "Show a subscription", endpoints.subscription,
+        {200: dict[str, Any]}, query=HomeQuery, refusals=(404, 421),
+    ),
+    Endpoint(
+        "DELETE", _ONE, "Unsubscribe", endpoints.unsubscribe,
+        {204: None}, query=HomeQuery, refusals=(403, 404, 421, 507),
+    ),
     Endpoint(
         "GET", f"{_ONE}/events", "Poll: take events, or wait for some", endpoints.take,
-        {200: Polled}, query=PollQuery, refusals=(403, 404),
+        {200: Polled}, query=PollQuery, refusals=(403, 404, 421),
     ),
     Endpoint(
         "POST", f"{_ONE}/ack", "Acknowledge all events up to a position", endpoints.acknowledge,
-        {204: None}, {JSON: Acknowledgement}, refusals=(404, 409),
+        {204: None}, {JSON: Acknowledgement}, refusals=(404, 409, 421),
     ),
     Endpoint(
         "GET", f"{_ONE}/stream", "Server-sent events: each a Delivery with its position as id", endpoints.stream,
-        {200: "text/event-stream"}, query=StreamQuery, headers=StreamHeaders, refusals=(403, 404),
+        {200: "text/event-stream"}, query=StreamQuery, headers=StreamHeaders, refusals=(403, 404, 421),
     ),
     Endpoint(
         "GET", f"{_ONE}/dead-letters", "List what a webhook did not take", endpoints.dead_letters,
-        {200: Page}, query=PageQuery, refusals=(403, 404),
+        {200: Page}, query=PageQuery, refusals=(403, 404, 421),
     ),
     Endpoint(
         "GET", WEBSOCKET_PATH, "A WebSocket: lines of frames, with the subprotocol fieldfare.v1", endpoints.websocket,

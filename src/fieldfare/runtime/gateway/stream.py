@@ -31,7 +31,8 @@ _delivery = msgspec.json.Decoder(Delivery)
 
 async def poll(exchange: Exchange, subscription: str, query: PollQuery) -> Polled:
     """What there is for a subscription: at once if there is nothing to wait for, else as soon as there is something."""
-    attach = Attach(REF, subscription, query.after, query.limit, wants_mark=True)
+    after, log = exchange.position(query.after)
+    attach = Attach(REF, subscription, after, query.limit, wants_mark=True, log=log, topic=query.topic)
     subscribed, frames = await exchange.ask(attach, Subscribed)
     with suppress(TimeoutError):
         async with asyncio.timeout(query.wait_seconds or _READING_SECONDS):
@@ -42,7 +43,7 @@ async def poll(exchange: Exchange, subscription: str, query: PollQuery) -> Polle
     events = [_delivery.decode(raw) for raw in _events(frames)]
     position = events[-1].position if events else subscribed.position
     notices = [frame for frame in frames if isinstance(frame, Notice) and not _is_mark(frame)]
-    return Polled(events, position, notices)
+    return Polled(events, position, notices, subscribed.log)
 
 
 def _is_mark(frame: EdgeFrame) -> bool:
@@ -61,14 +62,15 @@ class EventStream(Response):
     def __init__(
         self,
         exchange: Exchange,
-        subscription: str,
+        subscribed: Subscribed,
         frames: list[EdgeFrame],
         options: GatewayOptions,
         ended: Callable[[], None],
     ) -> None:
         super().__init__()
         self._exchange = exchange
-        self._subscription = subscription
+        self._subscription = subscribed.subscription
+        self._log = subscribed.log.encode()  # to which the positions belong, if the client is to know it
         self._frames = frames  # that came with the answer to the attachment
         self._options = options
         self._ended = ended
@@ -88,7 +90,7 @@ class EventStream(Response):
         frames, is_open = self._frames, True
         while is_open:
             if frames:
-                await self._send(send, b"".join(map(_lines, frames)))
+                await self._send(send, b"".join(_lines(frame, self._log) for frame in frames))
                 self._free(frames)
             is_open = not any(isinstance(frame, Notice) and frame.kind == "detached" for frame in frames)
             frames = await self._next(send) if is_open else []
@@ -121,14 +123,14 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-def _lines(frame: EdgeFrame) -> bytes:
+def _lines(frame: EdgeFrame, log: bytes) -> bytes:
     """A frame as server-sent events."""
     if isinstance(frame, Deliver):
-        return b"".join(_event(raw, _delivery.decode(raw).position) for raw in frame.events)
+        return b"".join(_event(raw, _delivery.decode(raw).position, log) for raw in frame.events)
     return b"event: notice\ndata: %b\n\n" % msgspec.json.encode(frame) if isinstance(frame, Notice) else b""
 
 
-def _event(raw: Raw, position: Position) -> bytes:
+def _event(raw: Raw, position: Position, log: bytes) -> bytes:
     # A line break may stand between the tokens of JSON, but would end a line of the stream.
     data = bytes(raw).replace(b"\r", b" ").replace(b"\n", b" ")
-    return b"id: %d\ndata: %b\n\n" % (position, data)
+    return b"id: %d%b\ndata: %b\n\n" % (position, b"@" + log if log else b"", data)

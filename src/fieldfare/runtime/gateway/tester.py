@@ -20,6 +20,7 @@ from fieldfare.language.hints import in_quotes, likely_name, unquoted_words
 from fieldfare.language.tokens import tokens_of
 from fieldfare.matching.index import Index
 from fieldfare.matching.passing import attributes_of as attributes_of_tests
+from fieldfare.matching.passing import names_on
 from fieldfare.model import Condition, Interval, Range, Section, section_start
 from fieldfare.runtime.gateway.forms import FailedPart, Verdict
 from fieldfare.runtime.gateway.problems import ProblemError, invalid
@@ -104,8 +105,11 @@ def parts_of(condition: str) -> list[tuple[int, int]]:
     return [(group[0].start, group[-1].end + 1) for group in groups]
 
 
+_OPENING, _CLOSING = (TokenType.L_PAREN, TokenType.CASE), (TokenType.R_PAREN, TokenType.END)
+
+
 def _level(token: Token) -> int:
-    return (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+    return (token.token_type in _OPENING) - (token.token_type in _CLOSING)
 
 
 def _is_enclosed(tokens: Sequence[Token]) -> bool:
@@ -180,4 +184,5 @@ def _names(part: Condition) -> set[str]:
     for box in part.boxes:
         names |= box.intervals.keys()
         names |= attributes_of_tests(box.tests)
+        names = names.union(*map(names_on, box.derived))
     return names

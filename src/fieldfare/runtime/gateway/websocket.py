@@ -93,7 +93,7 @@ class ClientSocket(asyncio.Protocol):
             return
         self._gateway.inside.count += 1
         self._pings.add(self)
-        transport.write(switching(request))
+        transport.write(switching(request, self._gateway))
         self._connection = self._gateway.broker.connect(identity, self._deliver, self._ended)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002, D102 - as asyncio calls it

@@ -1,0 +1,1 @@
+"""`fieldfare bench kafka`: the pipeline between two Kafka topics, beside the same job written by hand."""

@@ -1,0 +1,192 @@
+"""A real Kafka broker as a child process: one process that is its own controller (KRaft), on this machine only.
+
+    with KafkaServer(Path("data")) as server:
+        print(server.address)
+
+It ends with the process that started it, even if that one is killed. It is for tests and measurements: one copy of
+everything, and nothing is flushed before the operating system does it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from fieldfare.bench.kafka.jars import kafka_jars
+from fieldfare.errors import MissingDependencyError, ServiceError
+from fieldfare.runtime import end_with_parent
+from fieldfare.runtime.zookeeper_server import JAVA_HINT, free_ports
+
+_LOOPBACK = "127.0.0.1"
+_START_SECONDS_MAX = 90.0
+_STOP_SECONDS = 12.0  # a little more than end_with_parent.py gives the server
+_NEVER_RESTARTED = "inf"  # seconds that it must have run to be started again when it ends
+_ATTEMPTS = 3  # a free port may be taken by somebody else before the server has it
+_LOG_CHARACTERS = 2000
+_ONE_COPY = (
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.min.isr",
+    "share.coordinator.state.topic.replication.factor",
+    "share.coordinator.state.topic.min.isr",
+    "offsets.topic.num.partitions",
+    "transaction.state.log.num.partitions",
+    "share.coordinator.state.topic.num.partitions",
+)
+_JVM_OPTIONS = ("-XX:+UseSerialGC", "-Djava.net.preferIPv4Stack=true", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+
+
+class KafkaServer:
+    """One broker, with its data in a folder. A context manager: inside it serves, afterwards it is gone."""
+
+    def __init__(self, folder: Path, settings: dict[str, str] | None = None, heap_megabytes: int = 512) -> None:
+        """`settings` are added to the broker's own."""
+        self._folder = folder.absolute()
+        self._settings = settings or {}
+        self._heap_megabytes = heap_megabytes
+        self._ports: list[int] = []
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """Where clients connect."""
+        return f"{_LOOPBACK}:{self._ports[0]}"
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start it and wait until it serves. Started again, it has the same port and data."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            is_new = not self._ports
+            self._launch()
+            try:
+                self._wait_until_serving()
+            except ServiceError:
+                self.stop()
+                if attempt == _ATTEMPTS or not is_new:
+                    raise
+                self._ports = []
+                shutil.rmtree(self._data)
+            else:
+                return
+
+    def stop(self) -> None:
+        """End it, if it runs, and wait for that."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_STOP_SECONDS)
+            self.kill()
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+            self._process.wait()
+            with suppress(ProcessLookupError):  # its child, the broker, may take a moment longer to end
+                while True:
+                    os.killpg(self._process.pid, 0)
+                    time.sleep(0.02)
+
+    @property
+    def _data(self) -> Path:
+        return self._folder / "data"
+
+    @property
+    def _log(self) -> Path:
+        return self._folder / "kafka.log"
+
+    def _launch(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._ports = self._ports or free_ports(2)
+        config = self._folder / "server.properties"
+        config.write_text("".join(f"{name}={value}\n" for name, value in self._config().items()), encoding="utf-8")
+        java = [_java(), f"-Xmx{self._heap_megabytes}m", *_JVM_OPTIONS, "-cp", f"{kafka_jars()}/*"]
+        if not self._data.exists():
+            cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            if cluster.startswith("-"):  # it would be taken for an option
+                cluster = "A" + cluster[1:]
+            command = [*java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(config)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+            if done.returncode:
+                raise ServiceError(
+                    f"Kafka's folder cannot be prepared: {(done.stdout + done.stderr)[-_LOG_CHARACTERS:]}"
+                )
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                [
+                    *(sys.executable, "-I", "-S", end_with_parent.__file__, _NEVER_RESTARTED),
+                    *(*java, "kafka.Kafka", str(config)),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _config(self) -> dict[str, object]:
+        clients, controllers = (f"{_LOOPBACK}:{port}" for port in self._ports)
+        return {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "controller.quorum.voters": f"1@{controllers}",
+            "listeners": f"PLAINTEXT://{clients},CONTROLLER://{controllers}",
+            "advertised.listeners": f"PLAINTEXT://{clients}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": self._data,
+            "auto.create.topics.enable": "false",
+            "group.initial.rebalance.delay.ms": 0,
+            "broker.session.timeout.ms": 1_000,  # one that was killed may come back when its session is over
+            "broker.heartbeat.interval.ms": 200,
+            **dict.fromkeys(_ONE_COPY, 1),
+            **self._settings,
+        }
+
+    def _wait_until_serving(self) -> None:
+        """A controller that serves clients has let its broker in, which then listens."""
+        deadline = time.monotonic() + _START_SECONDS_MAX
+        while time.monotonic() < deadline:
+            if self._process is None or self._process.poll() is not None:
+                raise ServiceError(f"the Kafka broker has ended: {self._said()}")
+            with suppress(OSError), socket.create_connection((_LOOPBACK, self._ports[0]), 1.0) as connection:
+                if connection.getsockname() != connection.getpeername():  # TCP may connect a free port with itself
+                    return
+            time.sleep(0.05)
+        raise ServiceError(f"the Kafka broker does not serve on port {self._ports[0]}: {self._said()}")
+
+    def _said(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")[-_LOG_CHARACTERS:].strip() or "it said nothing"
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        raise MissingDependencyError(f"the Kafka broker needs Java: {JAVA_HINT}")
+    return java

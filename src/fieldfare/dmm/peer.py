@@ -1,0 +1,248 @@
+"""A peer of the infrastructure-less mode, as an application on a Pastry ring: which part deals with which message."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fieldfare.dmm.entries import Entry, EntryTable
+from fieldfare.dmm.keeper import LeafHooks, RegionKeeper
+from fieldfare.dmm.linking import Linking, LinkWalk, PrimaryOf
+from fieldfare.dmm.messages import (
+    Answer,
+    AnyPeerMessage,
+    AskPrimary,
+    Done,
+    Event,
+    EventTaken,
+    Given,
+    MulticastEvent,
+    PlaceWork,
+    Primary,
+    decode,
+    encode,
+)
+from fieldfare.dmm.multicast import Multicast
+from fieldfare.dmm.options import DmmOptions
+from fieldfare.dmm.outbox import OutboxDue, Outboxes, TakenNumbers
+from fieldfare.dmm.peer_messages import PeerPublish, PeerRefused, PeerSubscribe, PeerUnsubscribe
+from fieldfare.dmm.primaries import Primaries, RateWalk
+from fieldfare.dmm.publishing import MatchWalk, Publishing, RecheckDue
+from fieldfare.dmm.requests import RequestDue, Requests
+from fieldfare.dmm.spaces import Space, Spaces, TopicScheme
+from fieldfare.dmm.subscribing import PlaceWalk, Subscribing
+from fieldfare.dmm.visiting import AnswerPlaced
+from fieldfare.dmm.walks import VisitFor, WalkDue, Walks
+from fieldfare.errors import ConditionError, EventError
+from fieldfare.events import UnreadableError
+from fieldfare.messages import Effect, Input, SetTimer, TimerDue
+from fieldfare.pastry.ports import Contact, NeighboursChanged, Ring, RoutedMessage, Undelivered
+
+
+@dataclass(frozen=True, slots=True)
+class LookAfterDue:
+    """A timer: refresh what is to be refreshed."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnewWalk:
+    """A walk's purpose: an entry of somebody is placed again."""
+
+
+_DEFAULT_OPTIONS = DmmOptions()
+_OUTBOXES_MAX = 10_000  # of other peers, of which the numbers taken are remembered
+
+
+class DmmPeer:
+    """One peer. It is given to a PastryNode; what it does for its program are the effects of peer_messages."""
+
+    ring: Ring
+    keeper: RegionKeeper
+    walks: Walks
+    subscribing: Subscribing
+    publishing: Publishing
+
+    def __init__(
+        self, options: DmmOptions = _DEFAULT_OPTIONS, schemes: Mapping[str, TopicScheme] | None = None
+    ) -> None:
+        self.options = options
+        self.spaces = Spaces(schemes)
+        self.unreadable = 0  # messages so far
+        self._taken: OrderedDict[str, TakenNumbers] = OrderedDict()
+        self._waiting: list[Input] = []  # from the program, until the peer has its place
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has its place on the ring, and what it is to keep there."""
+        return self.ring.is_joined and self.keeper.is_ready
+
+    # What Pastry calls
+
+    def started(self, ring: Ring, now: float) -> None:  # noqa: ARG002 - it is called with it
+        """The node begins to join the ring."""
+        options, patience = self.options, self.options.patience
+        self.ring = ring
+        self.requests = Requests(ring, patience)
+        self.walks = Walks(ring, self.requests, self.spaces, options, self._walk_answered, self._walk_over)
+        self.subscribing = Subscribing(ring, self.spaces, self.walks, options)
+        self.multicast = Multicast(ring, self.spaces, self.walks, options, self.subscribing.deliver)
+        self.outboxes = Outboxes(ring, patience.first_seconds, patience.seconds_max)
+        self.linking = Linking(ring, self.requests, self.spaces, self.walks, options, self._confirmed)
+        self.primaries = Primaries(ring, self.spaces, self.walks, options)
+        self.keeper = RegionKeeper(
+            ring,
+            self.requests,
+            self.spaces,
+            options,
+            LeafHooks(self.linking.changed, self.linking.confirm, self.multicast.from_leaf, self._place_anew),
+        )
+        self.publishing = Publishing(ring, self.spaces, self.walks, self.outboxes, options)
+
+    def joined(self, now: float) -> None:
+        """The node has its place on the ring."""
+        self.keeper.joined(now)
+        share = self.ring.me.id / 2**128  # so that peers do not all refresh at one moment
+        self.ring.perform(SetTimer(LookAfterDue(), now + self.options.refresh_seconds * (0.5 + share / 2)))
+        waiting, self._waiting = self._waiting, []
+        for message in waiting:
+            self.handle(message, now)
+
+    def deliver(self, routed: RoutedMessage, now: float) -> None:
+        """A message for a key to which this peer is closest."""
+        self.receive(routed.source, routed.message, now)
+
+    def forward(self, routed: RoutedMessage, next_hop: Contact, now: float) -> bytes | None:  # noqa: ARG002 - see the port
+        """A message passes: note the way back to subscriptions that are reached by multicast."""
+        return self.multicast.pass_on(routed, now) if self.multicast.is_used else routed.message
+
+    def receive(self, source: Contact, message: bytes, now: float) -> None:
+        """A message from another peer."""
+        decoded = decode(message)
+        if decoded is None:
+            self.unreadable += 1
+            return
+        match decoded:
+            case Answer() | Done() | Given() | Primary():
+                self._answered(self.requests.take(decoded.number), source, decoded, now)
+            case AskPrimary():
+                self.primaries.asked(source, decoded, now)
+            case Event():
+                self._event(source, decoded, now)
+            case MulticastEvent():
+                self.multicast.receive(source, decoded, now)
+            case EventTaken():
+                if (settled := self.outboxes.taken(source.name, decoded)) is not None:
+                    self.publishing.settled(settled, now)
+            case _:
+                self.keeper.handle(source, decoded, now)
+
+    def neighbours_changed(self, change: NeighboursChanged, now: float) -> None:
+        """The leaf set is another one."""
+        if self.keeper.neighbours_changed(change, now):
+            self.publishing.rings_merged(now)
+
+    def undelivered(self, notice: Undelivered, now: float) -> None:
+        """Requests and events are repeated anyway."""
+
+    def handle(self, message: Input, now: float) -> Sequence[Effect]:
+        """A timer, or something that the program asks for."""
+        match message:
+            case TimerDue(key):
+                self._due(key, now)
+            case PeerSubscribe() | PeerUnsubscribe() | PeerPublish() if not self.ring.is_joined:
+                self._waiting.append(message)
+            case PeerSubscribe() | PeerPublish():
+                self._begin(message, now)
+            case PeerUnsubscribe():
+                self.subscribing.unsubscribe(message.ref, now)
+        return ()
+
+    def _begin(self, message: PeerSubscribe | PeerPublish, now: float) -> None:
+        try:
+            if isinstance(message, PeerSubscribe):
+                self.subscribing.subscribe(message, now)
+            else:
+                self.publishing.publish(message, now)
+        except (ConditionError, EventError, UnreadableError) as error:
+            self.ring.perform(PeerRefused(message.ref, str(error)))
+
+    # Timers and answers
+
+    def _due(self, key: Any, now: float) -> None:
+        match key:
+            case RequestDue():
+                if (purpose := self.requests.due(key.number, now)) is not None:
+                    self._answered(purpose, None, None, now)
+            case WalkDue():
+                self.walks.due(key, now)
+            case VisitFor():
+                self.walks.visit_again(key, now)
+            case OutboxDue():
+                for settled in self.outboxes.due(key.name, now):
+                    self.publishing.settled(settled, now)
+            case RecheckDue():
+                self.publishing.recheck(key.event, now)
+            case LookAfterDue():
+                self.ring.perform(SetTimer(key, now + self.options.refresh_seconds))
+                self.keeper.look_after(now)
+                self.multicast.remove_expired(now)
+                self.publishing.forget_old(now)
+                self.linking.refresh(self.keeper.book.primaries(), now)
+                self.subscribing.refresh(now)
+
+    def _answered(self, purpose: Any, source: Contact | None, answer: AnyPeerMessage | None, now: float) -> None:
+        """A request has been answered; without an answer it was given up."""
+        if isinstance(purpose, VisitFor):
+            self.walks.visited(purpose, source, answer if isinstance(answer, Answer) else None, now)
+        elif isinstance(purpose, PrimaryOf):
+            self.linking.primary_answered(purpose, answer if isinstance(answer, Primary) else None, now)
+        elif purpose is not None:
+            self.keeper.answered(purpose, answer, now)
+
+    def _walk_answered(self, purpose: Any, answer: Answer, now: float) -> None:
+        if isinstance(purpose, MatchWalk):
+            self.publishing.answered(purpose, answer, now)
+        elif isinstance(purpose, RateWalk):
+            self.primaries.leaf_answered(purpose, answer)
+
+    def _walk_over(self, purpose: Any, answers: list[Answer] | None, now: float) -> None:
+        is_complete = answers is not None
+        match purpose:
+            case MatchWalk():
+                self.publishing.walk_over(purpose, is_complete, now)
+            case PlaceWalk():
+                self.subscribing.placed(purpose, is_complete, now)
+            case RateWalk():
+                self.primaries.walk_over(purpose, is_complete)
+            case LinkWalk():
+                self.linking.placed(purpose, is_complete, now)
+
+    def _place_anew(self, space: Space, entries: tuple[Entry, ...], now: float) -> None:
+        """Find the leaves of entries that have lost theirs."""
+        table = EntryTable(space, self.spaces)
+        table.put(entries, now)
+        for entry, target in zip(table.entries(now), table.targets(), strict=True):
+            self.walks.begin(AnewWalk(), space, target, PlaceWork((entry,)), now + entry.seconds_left, now)
+
+    def _confirmed(self, then: AnswerPlaced, now: float) -> None:
+        self.keeper.visiting.follow(then, now)
+
+    def _event(self, source: Contact, event: Event, now: float) -> None:
+        taken = self._taken.setdefault(event.outbox, TakenNumbers())
+        self._taken.move_to_end(event.outbox)
+        if len(self._taken) > _OUTBOXES_MAX:
+            self._taken.popitem(last=False)
+        if taken.take(event.number, event.lowest):
+            self.subscribing.deliver(event.topic, event.id, event.event)
+        self.ring.send(source, encode(EventTaken(event.outbox, event.number)), now)
+
+    def waits(self) -> list[str]:
+        """What this peer waits for, for people who look at a run that failed."""
+        return [
+            *self.requests.waits(),
+            *self.walks.waits(),
+            *self.publishing.waits(),
+            *self.subscribing.unplaced(),
+        ]

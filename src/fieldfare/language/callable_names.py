@@ -1,0 +1,43 @@
+"""The names that a condition may call, and what to say of those that it may not."""
+
+from __future__ import annotations
+
+import difflib
+
+from fieldfare.errors import ConditionError, UnsupportedConditionError
+from fieldfare.language.functions import FUNCTIONS, INTERNAL, SYNONYMS
+from fieldfare.language.kinds import CAST_TYPES
+
+FORMS = {"case", "cast", "coalesce", "greatest", "if", "ifnull", "ip_in", "isnotnull", "isnull", "least", "mod"}
+FORMS |= {"nullif", "nvl", "try_cast"}
+CALLABLE = frozenset({*FUNCTIONS, *SYNONYMS, *FORMS, *CAST_TYPES} - INTERNAL)
+
+_INSTEAD = {
+    "all": "use IN, or AND and OR",
+    "any": "use IN, or AND and OR",
+    "some": "use IN, or AND and OR",
+    "exists": "a subquery is not supported: a condition is about one event",
+    **dict.fromkeys(("current_timestamp", "now", "current_date"), "write the date or timestamp itself"),
+    **dict.fromkeys(("regexp_like", "regexp", "rlike", "regexp_extract"), "use LIKE, startswith, endswith or contains"),
+    **dict.fromkeys(("date_add", "dateadd"), "write at + INTERVAL 1 DAY"),
+    "date_sub": "write at - INTERVAL 1 DAY",
+    "to_date": "write date(x)",
+    "to_timestamp": "write cast(x AS timestamp)",
+    "unix_timestamp": "write cast(at AS bigint)",
+    "extract": "write year(at), month(at), day(at), hour(at), minute(at) or second(at)",
+    "date_part": "write year(at), month(at), day(at), hour(at), minute(at) or second(at)",
+    **dict.fromkeys(("decimal", "numeric", "dec"), "numbers are 64 bits: use double or bigint"),
+    "datediff": "compare with at + INTERVAL 1 DAY",
+    "nanvl": "NaN counts as NULL: write coalesce",
+    "concat_ws": "write concat or ||",
+    **dict.fromkeys(("array_contains", "size", "arrays_overlap", "element_at"), "lists are not supported yet"),
+}
+
+
+def unknown_function(name: str, text: str, position: int | None) -> ConditionError:
+    """The error for a function that is not supported: it says what to write instead."""
+    instead = _INSTEAD.get(name.lower())
+    if instead is None:
+        close = difflib.get_close_matches(name.lower(), CALLABLE, 1, 0.75)
+        instead = f"did you mean {close[0]}?" if close else f"supported are {', '.join(sorted(CALLABLE))}"
+    return UnsupportedConditionError(f"the function {name} is not supported: {instead}", text, position)

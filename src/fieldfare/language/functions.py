@@ -1,0 +1,109 @@
+"""The functions that a condition may call: what they take, what they give, and how one value is computed.
+
+An argument is converted to its parameter's kind as Spark converts it implicitly; where that is not possible, and where
+an argument is NULL, the result is NULL. Where Spark would raise an error for an event, the result is NULL too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fieldfare.language import network_functions as network
+from fieldfare.language import number_functions as number
+from fieldfare.language import text_functions as text
+from fieldfare.language import time_functions as time
+from fieldfare.language.kinds import Kind
+
+BOOLEAN, INTEGER, NUMBER, TEXT, DATE, TIME = (
+    Kind.BOOLEAN,
+    Kind.INTEGER,
+    Kind.NUMBER,
+    Kind.TEXT,
+    Kind.DATE,
+    Kind.TIME,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of values: the kinds of its parameters, of which the last `optional` may be left out."""
+
+    parameters: tuple[Kind, ...]
+    result: Kind
+    call: Callable[..., Any]
+    optional: int = 0
+    any_number: bool = False  # the last parameter may stand any number of times
+    converts: bool = True  # a number, say, where a text is needed becomes one; else the result is NULL
+
+    def takes(self, count: int) -> bool:
+        """Whether it can be called with so many arguments."""
+        most = len(self.parameters)
+        return most - self.optional <= count and (self.any_number or count <= most)
+
+    def parameter(self, number: int) -> Kind:
+        """The kind of an argument, by its place."""
+        return self.parameters[min(number, len(self.parameters) - 1)]
+
+
+FUNCTIONS: dict[str, Function] = {
+    "lower": Function((TEXT,), TEXT, str.lower),
+    "upper": Function((TEXT,), TEXT, str.upper),
+    "length": Function((TEXT,), INTEGER, len),
+    "trim": Function((TEXT,), TEXT, text.trim),
+    "ltrim": Function((TEXT,), TEXT, text.ltrim),
+    "rtrim": Function((TEXT,), TEXT, text.rtrim),
+    "left": Function((TEXT, INTEGER), TEXT, text.left),
+    "right": Function((TEXT, INTEGER), TEXT, text.right),
+    "substring": Function((TEXT, INTEGER, INTEGER), TEXT, text.substring, optional=1),
+    "concat": Function((TEXT,), TEXT, text.concat, any_number=True),
+    "replace": Function((TEXT, TEXT, TEXT), TEXT, text.replace, optional=1),
+    "reverse": Function((TEXT,), TEXT, text.reverse),
+    "startswith": Function((TEXT, TEXT), BOOLEAN, str.startswith),
+    "endswith": Function((TEXT, TEXT), BOOLEAN, str.endswith),
+    "contains": Function((TEXT, TEXT), BOOLEAN, str.__contains__),
+    "locate": Function((TEXT, TEXT, INTEGER), INTEGER, text.locate, optional=1),
+    "instr": Function((TEXT, TEXT), INTEGER, text.instr),
+    "like": Function((TEXT, TEXT, TEXT), BOOLEAN, text.like, converts=False),
+    "mirrored": Function((TEXT,), TEXT, text.reverse, converts=False),  # what LIKE '%end' looks at
+    "abs": Function((NUMBER,), NUMBER, number.absolute),
+    "ceil": Function((NUMBER,), INTEGER, number.ceil),
+    "floor": Function((NUMBER,), INTEGER, number.floor),
+    "round": Function((NUMBER, INTEGER), NUMBER, number.rounded, optional=1),
+    "div": Function((NUMBER, NUMBER), INTEGER, number.div),
+    "pmod": Function((NUMBER, NUMBER), NUMBER, number.pmod),
+    "power": Function((NUMBER, NUMBER), NUMBER, number.power),
+    "sqrt": Function((NUMBER,), NUMBER, number.sqrt),
+    "sign": Function((NUMBER,), NUMBER, number.sign),
+    "year": Function((TIME,), INTEGER, time.year),
+    "quarter": Function((TIME,), INTEGER, time.quarter),
+    "month": Function((TIME,), INTEGER, time.month),
+    "day": Function((TIME,), INTEGER, time.day),
+    "dayofyear": Function((TIME,), INTEGER, time.day_of_year),
+    "dayofweek": Function((TIME,), INTEGER, time.day_of_week),
+    "weekday": Function((TIME,), INTEGER, time.weekday),
+    "hour": Function((TIME,), INTEGER, time.hour),
+    "minute": Function((TIME,), INTEGER, time.minute),
+    "second": Function((TIME,), INTEGER, time.second),
+    "date_trunc": Function((TEXT, TIME), TIME, time.truncated),
+    "from_utc_timestamp": Function((TIME, TEXT), TIME, time.from_utc),
+    "add_microseconds": Function((TIME, INTEGER), TIME, time.plus_microseconds),  # what at + INTERVAL 1 HOUR becomes
+    "add_months": Function((TIME, INTEGER), TIME, time.plus_months),  # what at + INTERVAL 1 MONTH becomes
+    "date_text": Function((TIME,), TEXT, time.date_text),  # the text of a date, where a text is needed
+    "ip": Function((TEXT,), TEXT, network.sortable),  # what ip_in compares
+}
+SYNONYMS = {
+    "lcase": "lower",
+    "ucase": "upper",
+    "char_length": "length",
+    "character_length": "length",
+    "len": "length",
+    "substr": "substring",
+    "position": "locate",
+    "ceiling": "ceil",
+    "pow": "power",
+    "signum": "sign",
+    "dayofmonth": "day",
+}
+INTERNAL = {"like", "mirrored", "add_microseconds", "add_months", "date_text", "ip"}  # not called by their names

@@ -1,0 +1,87 @@
+"""Functions of numbers, one value at a time. None and NaN are NULL, and so is an integer beyond 64 bits."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+
+from fieldfare.model import INT64_MAX, INT64_MIN
+
+
+def absolute(number: float) -> float:
+    """Without its sign."""
+    return abs(number)
+
+
+def ceil(number: float) -> int:
+    """The smallest integer that is not below, within 64 bits."""
+    return number if isinstance(number, int) else _within_64_bits(number, up=True)
+
+
+def floor(number: float) -> int:
+    """The largest integer that is not above, within 64 bits."""
+    return number if isinstance(number, int) else _within_64_bits(number, up=False)
+
+
+def _within_64_bits(number: float, *, up: bool) -> int:
+    if not -(2.0**63) <= number < 2.0**63:
+        return INT64_MAX if number > 0 else INT64_MIN
+    return math.ceil(number) if up else math.floor(number)
+
+
+def rounded(number: float, places: int = 0) -> float | None:
+    """Rounded to some decimal places, halves away from zero; a negative number of places counts tens."""
+    if not math.isfinite(number):
+        return number
+    if abs(places) > 400:
+        return number if places > 0 else 0
+    with localcontext() as context:
+        context.prec = 800
+        exact = Decimal(number) if isinstance(number, int) else Decimal(repr(number))
+        if -exact.as_tuple().exponent <= places:  # type: ignore[operator]  # a finite number has one
+            return number
+        result = exact.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
+    return int(result) if isinstance(number, int) else float(result)
+
+
+def div(left: float, right: float) -> int | None:
+    """The whole part of a quotient of integers."""
+    if isinstance(left, float) or isinstance(right, float) or right == 0:
+        return None
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+def pmod(left: float, right: float) -> float | None:
+    """The remainder, made positive by the divisor."""
+    if right == 0 or math.isinf(left):
+        return None
+    remainder = _remainder(left, right)
+    return _remainder(remainder + right, right) if remainder < 0 else remainder
+
+
+def _remainder(left: float, right: float) -> float:
+    if isinstance(left, int) and isinstance(right, int):
+        return abs(left) % abs(right) * (-1 if left < 0 else 1)
+    return math.fmod(left, right)
+
+
+def power(base: float, exponent: float) -> float:
+    """A power, as a float."""
+    base, exponent = float(base), float(exponent)
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return -math.inf if base < 0 and exponent % 2 == 1 else math.inf
+    except ValueError:
+        return math.inf if base == 0 else math.nan
+
+
+def sqrt(number: float) -> float | None:
+    """The square root; NULL of a negative number."""
+    return math.sqrt(number) if number >= 0 else None
+
+
+def sign(number: float) -> float:
+    """-1, 0 or 1."""
+    return float((number > 0) - (number < 0))

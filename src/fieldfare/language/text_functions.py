@@ -1,0 +1,92 @@
+"""Functions of texts, one value at a time. Characters are code points, as in Spark; the first has number 1."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from fieldfare.language.patterns import MalformedPatternError, parse_pattern
+
+
+def trim(text: str) -> str:
+    """Without the spaces at both ends: spaces only, no tabs."""
+    return text.strip(" ")
+
+
+def ltrim(text: str) -> str:
+    """Without the spaces at its start."""
+    return text.lstrip(" ")
+
+
+def rtrim(text: str) -> str:
+    """Without the spaces at its end."""
+    return text.rstrip(" ")
+
+
+def left(text: str, count: int) -> str:
+    """The first characters."""
+    return text[: max(count, 0)]
+
+
+def right(text: str, count: int) -> str:
+    """The last characters."""
+    return text[-count:] if count > 0 else ""
+
+
+def substring(text: str, start: int, count: int | None = None) -> str:
+    """Some characters from a place on, which counts from the end if it is negative."""
+    first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
+    end = len(text) if count is None else first + count
+    return text[max(first, 0) : max(end, 0)]
+
+
+def concat(*texts: str) -> str:
+    """The texts one after the other."""
+    return "".join(texts)
+
+
+def replace(text: str, search: str, replacement: str = "") -> str:
+    """Every occurrence replaced; an empty text occurs nowhere."""
+    return text.replace(search, replacement) if search else text
+
+
+def reverse(text: str) -> str:
+    """The characters from the last to the first."""
+    return text[::-1]
+
+
+def locate(search: str, text: str, start: int = 1) -> int:
+    """The place where a text first occurs, at or after a place; 0 where it does not."""
+    return text.find(search, start - 1) + 1 if start > 0 else 0
+
+
+def instr(text: str, search: str) -> int:
+    """The place where a text first occurs; 0 where it does not."""
+    return text.find(search) + 1
+
+
+def like(text: str, pattern: str, escape: str) -> bool | None:
+    """Whether a text is like a pattern; None for a pattern that is malformed."""
+    compiled = _compiled(pattern, escape)
+    return None if compiled is None else compiled.fullmatch(text) is not None
+
+
+@functools.lru_cache(maxsize=4_096)
+def _compiled(pattern: str, escape: str) -> re.Pattern[str] | None:
+    """The pattern as a regular expression that does not go back: between two % the first place always suffices."""
+    try:
+        parts = parse_pattern(pattern, escape)
+    except MalformedPatternError:
+        return None
+    pieces: list[str] = [""]
+    for part in parts:
+        if part is None:
+            pieces.append("")
+        else:
+            pieces[-1] += re.escape(part) if part else "."
+    first, *others = pieces
+    if not others:
+        return re.compile(first, re.DOTALL)
+    *middle, last = others
+    skipped = "".join(f"(?>.*?{piece})" for piece in middle if piece)
+    return re.compile(f"{first}{skipped}.*{last}", re.DOTALL)

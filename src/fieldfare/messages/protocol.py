@@ -1,0 +1,64 @@
+"""All frames of the protocol between clients and edges."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from fieldfare.messages.frames import (
+    Accepted,
+    Ack,
+    Attach,
+    DeclareTopic,
+    Deliver,
+    Detach,
+    Done,
+    List,
+    Listed,
+    Notice,
+    Publish,
+    Refused,
+    Subscribe,
+    Subscribed,
+    Unsubscribe,
+    Unsubscribed,
+)
+from fieldfare.messages.move_frames import (
+    Adopt,
+    Advertise,
+    EdgesPinged,
+    MovePublisher,
+    PingEdges,
+    Seal,
+    Sealed,
+    Unadvertise,
+)
+
+MoveRequest: TypeAlias = Advertise | Unadvertise | Seal | Adopt
+ClientFrame: TypeAlias = (
+    Publish
+    | Subscribe
+    | Attach
+    | Ack
+    | Detach
+    | Unsubscribe
+    | DeclareTopic
+    | List
+    | Advertise
+    | Unadvertise
+    | Seal
+    | Adopt
+    | EdgesPinged
+)
+EdgeFrame: TypeAlias = (
+    Accepted
+    | Subscribed
+    | Deliver
+    | Notice
+    | Unsubscribed
+    | Done
+    | Listed
+    | Refused
+    | Sealed
+    | MovePublisher
+    | PingEdges
+)

@@ -1,0 +1,152 @@
+"""A Kafka topic as the source of a pipeline's events, each message one JSON object.
+
+Spark streams ranges of offsets only; the messages are read in the Python worker that needs them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from fieldfare.errors import InputError
+from fieldfare.pipeline.json_events import JsonEvents
+from fieldfare.pipeline.kafka.address import KafkaTopic
+from fieldfare.pipeline.kafka.clients import kafka_errors
+from fieldfare.pipeline.kafka.data_source import KafkaDataSource
+from fieldfare.pipeline.kafka.ranges import Range, divided
+from fieldfare.pipeline.kafka.reader import AssignedRanges, RangeReader
+from fieldfare.pipeline.kafka.sampling import first_messages, schema_of
+from fieldfare.pipeline.kafka.starting import EARLIEST, Beginning, parsed, save, saved
+from fieldfare.pipeline.kafka.watching import TopicWatch
+from fieldfare.pipeline.source import save_text, with_system_columns
+from fieldfare.pipeline.stages import BatchInput
+from fieldfare.pipeline.types import arrow_schema
+
+_FORMATS_TO_COME = ("avro", "protobuf")
+_TASK_EVENTS_MIN = 2_000  # fewer are not worth a task of their own
+_SCHEMA = "schema.json"
+
+
+@dataclass(frozen=True)
+class KafkaSource:
+    """A topic, and how to read it.
+
+    `state` is a folder inside the checkpoint. `starting` is where a new checkpoint begins: "earliest", "latest", a
+    time, or an offset for each partition ("0:120,1:44"). The schema is that of the first messages if it is not given.
+    `group` is the consumer group under which Kafka's own tools show how far the pipeline is.
+    """
+
+    topic: KafkaTopic
+    state: Path
+    schema: StructType | str | None = None
+    starting: str = EARLIEST
+    format: str = "json"
+    group: str = "fieldfare"
+    events_per_batch_max: int = 100_000
+    tasks_per_batch: int = field(default_factory=lambda: os.cpu_count() or 1)
+
+    def __post_init__(self) -> None:
+        if self.events_per_batch_max < 1 or self.tasks_per_batch < 1:
+            raise InputError("a batch needs at least one event and one task")
+        if self.format in _FORMATS_TO_COME:
+            raise InputError(f"messages in {self.format} cannot be read yet: only JSON can")
+        if self.format != "json":
+            raise InputError(f"format {self.format!r} is not known for Kafka: messages are json")
+        parsed(self.starting)
+
+    @property
+    def place(self) -> str:
+        """Where events come from, in words."""
+        return str(self.topic)
+
+    @property
+    def first(self) -> str:
+        """What has to be there before events can be read, in words."""
+        return f"message in {self.topic}"
+
+    def is_ready(self) -> bool:
+        """Whether the schema is known, or there is a message that may tell it. Resolves the starting point."""
+        beginning = self._beginning()
+        if self.schema is not None or (self.state / _SCHEMA).exists():
+            return True
+        bounds = TopicWatch(self.topic).bounds(beginning.topic_id)
+        return any(bound.high > max(bound.low, beginning.offsets.get(place, 0)) for place, bound in bounds.items())
+
+    def stream(self, spark: SparkSession) -> RangeStream:
+        """The topic as Spark streams it."""
+        beginning = self._beginning()
+        schema = with_system_columns(self._schema(spark, beginning))
+        reader = RangeReader(self.topic, self.group, arrow_schema(spark, schema))
+        JsonEvents.of(reader.events)  # an error if JSON cannot hold values of a column's type
+        spark.dataSource.register(KafkaDataSource)
+        options = {
+            "brokers": self.topic.brokers,
+            "topic": self.topic.name,
+            "secret_settings": json.dumps(dict(self.topic.settings)),  # by this name Spark's own log hides it
+            "state": str(self.state.absolute()),
+            "group": self.group,
+            "events_per_batch_max": str(self.events_per_batch_max),
+        }
+        rows = spark.readStream.format(KafkaDataSource.name()).options(**options).load()
+        return RangeStream(rows, reader, schema, self.tasks_per_batch)
+
+    def _beginning(self) -> Beginning:
+        beginning = saved(self.state)
+        if beginning is None:
+            beginning = TopicWatch(self.topic).beginning(self.starting)
+            save(self.state, beginning)
+        if beginning.topic != self.topic.name:
+            raise InputError(
+                f"{self.topic}: the checkpoint has read the topic {beginning.topic!r}: go on with that, "
+                "or start with a new checkpoint"
+            )
+        return beginning
+
+    def _schema(self, spark: SparkSession, beginning: Beginning) -> StructType:
+        """As given, or as an earlier run on this checkpoint saw it, or as the first messages have it."""
+        if self.schema is not None:
+            return spark.createDataFrame([], self.schema).schema
+        path = self.state / _SCHEMA
+        if path.exists():
+            return StructType.fromJson(json.loads(path.read_bytes()))
+        with kafka_errors(self.topic):
+            bounds = TopicWatch(self.topic).bounds(beginning.topic_id)
+            values = first_messages(self.topic, self.group, beginning.offsets, bounds)
+        inferred = schema_of(values, self.topic)
+        try:
+            schema = spark.createDataFrame(inferred.empty_table()).schema
+        except PySparkException as error:
+            raise InputError(f"{self.topic}: cannot tell the events' schema: {error}; give it") from error
+        save_text(path, schema.json())
+        return schema
+
+
+@dataclass(frozen=True)
+class RangeStream:
+    """A stream whose rows are ranges of offsets, and what reads them where the events are needed."""
+
+    rows: DataFrame
+    reader: RangeReader
+    schema: StructType  # of the reader's events
+    tasks_max: int
+
+    def batch(self, rows: DataFrame) -> BatchInput:
+        """A batch of the stream, divided into tasks that read as many offsets each."""
+        parts = [Range(**row.asDict()) for row in rows.collect()]
+        offsets = sum(part.end - part.first for part in parts)
+        tasks = max(1, min(self.tasks_max, offsets // _TASK_EVENTS_MIN))
+        groups = tuple(tuple(group) for group in divided(parts, tasks))
+        numbers = rows.sparkSession.range(0, tasks, 1, tasks)
+        return BatchInput(
+            numbers,
+            self.schema,
+            AssignedRanges(self.reader, groups),
+            lost=sum(part.lost for part in parts),
+            behind=sum(part.behind for part in parts),
+        )
