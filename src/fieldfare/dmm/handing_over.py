@@ -63,11 +63,17 @@ class HandingOver:
         self._give_all(newcomer, then, now)
 
     def drop_far_copies(self) -> None:
-        """Forget copies that others keep now: they would be old if this peer were asked for them one day."""
-        count = 2 * self._book.options.replicas_each_side + 1
-        for region in list(self._book.regions.values()):
-            if not region.is_primary and self._is_far(region, count):
-                del self._book.regions[region.name]
+        """Forget copies that others keep now: they would be old if this peer were asked for them one day.
+
+        Neighbours are neighbours of each other, so a copy stays here exactly if the peer that answers for it gives this
+        one its changes. To count the peers that are closer to the region would be wrong where more lie on one side.
+        """
+        book = self._book
+        neighbours = book.neighbours()
+        for region in list(book.regions.values()):
+            (closest,) = book.ring.closest(book.spaces.key(region.name), 1)
+            if not region.is_primary and closest != book.ring.me and closest.id not in neighbours:
+                del book.regions[region.name]
 
     def _forget_newcomers(self, gone: set[int], now: float) -> None:
         newcomers = self._book.newcomers

@@ -80,12 +80,16 @@ class RegionBook:
         return not any(is_closer(newcomer, me, key) for newcomer in self.newcomers)
 
     def active(self, name: RegionName, now: float) -> Region | None:
-        """A region for which this peer is asked, because it is the closest now; None if it knows nothing of it."""
+        """A region for which this peer is asked, because it is the closest now; None if it knows nothing of it.
+
+        A peer that begins to answer has its own neighbours keep copies: some are none of its predecessor's.
+        """
         region = self.regions.get(name)
         if region is not None and not region.is_primary:
             region.is_primary = True
             if region.table is not None:  # nobody refreshed the entries of a copy
                 region.table.renew(now + self.options.entry_seconds)
+            self.replicate(region, None, now)
         return region
 
     def create(self, name: RegionName, state: State, version: int, complete_at: float) -> Region:
