@@ -24,7 +24,9 @@ check: $(STAMP) lint ## the inner loop, within two minutes: lint, and every test
 
 test: java $(STAMP) ## check style, types, layers, and run every test
 	@$(MAKE) --no-print-directory -j 2 lint $(SPARK_CLASSES)
-	@SPARK_CLASSES=$(SPARK_CLASSES) $(BIN)/pytest -n 4 $(DISTRIBUTION)
+	@export SPARK_CLASSES=$(SPARK_CLASSES); $(BIN)/pytest -n 4 $(DISTRIBUTION) || { \
+		echo "What failed is run once more, alone: real processes may starve beside others, and what fails twice is broken"; \
+		$(BIN)/pytest --last-failed --last-failed-no-failures none; }
 
 lint: $(STAMP) ## check style, types and layers only
 	@$(BIN)/ruff check --quiet

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 import pytest
 from tests.overlay_live.deployment import LiveDeployment, Where
-from tests.overlay_live.stage import OverlayStage, play
+from tests.overlay_live.stage import PATIENCE_SECONDS, OverlayStage, play
 
 from fieldfare.experiments.certificates import Authority
 from fieldfare.experiments.wan import Place, Wan, WayQuality, why_unavailable
@@ -21,6 +21,7 @@ from fieldfare.runtime.zookeeper_server import ServerOptions, ZooKeeperServer
 
 NETWORKS = ("berlin", "paris")
 GOOD = WayQuality(latency_seconds=0.01)
+_A_WHILE_SECONDS = 1.0
 
 
 @pytest.fixture(scope="module")
@@ -60,23 +61,21 @@ def deployment(wan: Wan, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
         yield made
 
 
-def play_in_office(wan: Wan, deployment: LiveDeployment, topic: str, seconds: float) -> None:
-    async def pass_time(_: OverlayStage) -> None:
-        await asyncio.sleep(seconds)
-
-    with wan["office"].entered():
-        asyncio.run(play(deployment, topic, pass_time))
-
-
 @pytest.mark.parametrize("loss", [0.01, 0.05])
 def test_packets_are_late_lost_and_doubled(loss: float, wan: Wan, deployment: LiveDeployment) -> None:
     bad = WayQuality(0.02, jitter_seconds=0.01, loss=loss, duplication=loss)
     for network in NETWORKS:
         wan.set_ways("cloud", network, bad)
+    before = wan.counts()
+
+    async def until_each_has_lost_some(_: OverlayStage) -> None:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while any(wan.counts()["cloud", network].lost == before["cloud", network].lost for network in NETWORKS):
+                await asyncio.sleep(_A_WHILE_SECONDS)
+
     try:
-        before = wan.counts()
-        play_in_office(wan, deployment, f"loss-{loss:.0%}".replace("%", ""), 2.0)
-        assert all(wan.counts()["cloud", network].lost > before["cloud", network].lost for network in NETWORKS)
+        with wan["office"].entered():
+            asyncio.run(play(deployment, f"loss-{round(100 * loss)}", until_each_has_lost_some))
     finally:
         for network in NETWORKS:
             wan.set_ways("cloud", network, GOOD)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import random
 import shutil
 import signal
 import socket
@@ -30,6 +31,7 @@ _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _JARS = ("zookeeper-", "slf4j-api-", "log4j-api-", "log4j-core-", "log4j-slf4j2-impl-", "metrics-core-", "snappy-java-")
 _END_WITH_PARENT = Path(__file__).with_name("end_with_parent.py")
 _LOOPBACK = "127.0.0.1"
+_SERVER_PORTS = range(20_000, 32_000)
 _WORDS = ("conf", "mntr", "ruok", "srvr")
 _ATTEMPTS = 3  # a free port may be taken by somebody else before the server has it
 _ANSWER_SECONDS = 1.0
@@ -237,12 +239,21 @@ class ZooKeeperEnsemble:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on at the moment, all different."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((_LOOPBACK, 0))
-        return [each.getsockname()[1] for each in sockets]
+    """Ports that nobody listens on at the moment, all different.
+
+    They lie below those that systems give to outgoing connections, so that none takes one before its server starts.
+    """
+    found: list[int] = []
+    for port in random.sample(_SERVER_PORTS, len(_SERVER_PORTS)):
+        with socket.socket() as tried:
+            try:
+                tried.bind((_LOOPBACK, port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise ServiceError(f"{count} ports between {_SERVER_PORTS[0]} and {_SERVER_PORTS[-1]} are wanted and not free")
 
 
 def ask(port: int, word: str) -> str:
