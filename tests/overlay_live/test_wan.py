@@ -13,6 +13,7 @@ from contextlib import ExitStack
 import pytest
 from tests.overlay_live.deployment import LiveDeployment, Where
 from tests.overlay_live.stage import PATIENCE_SECONDS, OverlayStage, play
+from tests.scenarios.live import wait_until
 
 from fieldfare.experiments.certificates import Authority
 from fieldfare.experiments.wan import Place, Wan, WayQuality, why_unavailable
@@ -21,7 +22,6 @@ from fieldfare.runtime.zookeeper_server import ServerOptions, ZooKeeperServer
 
 NETWORKS = ("berlin", "paris")
 GOOD = WayQuality(latency_seconds=0.01)
-_A_WHILE_SECONDS = 1.0
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +68,12 @@ def test_packets_are_late_lost_and_doubled(loss: float, wan: Wan, deployment: Li
         wan.set_ways("cloud", network, bad)
     before = wan.counts()
 
-    async def until_each_has_lost_some(_: OverlayStage) -> None:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while any(wan.counts()["cloud", network].lost == before["cloud", network].lost for network in NETWORKS):
-                await asyncio.sleep(_A_WHILE_SECONDS)
+    def each_has_lost_some() -> bool:
+        now = wan.counts()
+        return all(now["cloud", network].lost > before["cloud", network].lost for network in NETWORKS)
+
+    async def until_each_has_lost_some(stage: OverlayStage) -> None:
+        assert await wait_until(each_has_lost_some, stage.history, PATIENCE_SECONDS)
 
     try:
         with wan["office"].entered():
