@@ -1,8 +1,8 @@
 """Packets of nodes that have certificates: each is encrypted and sealed for one receiver by one sender.
 
-Two nodes that do not know each other yet exchange greetings: a certificate, and the sender's life. Their keys, and their
-lives, give one key for each direction (ECDH and HKDF). So nobody else can speak in a member's name, a packet means
-nothing to any other receiver, and what was recorded in a former life of either cannot be opened. Greetings prove
+Two nodes that do not know each other yet exchange greetings: a certificate, and the sender's life. Their keys, and
+their lives, give one key for each direction (ECDH and HKDF). So nobody else can speak in a member's name, a packet
+means nothing to any other receiver, and what was recorded in a former life of either cannot be opened. Greetings prove
 nothing by themselves: a session counts when a packet has been opened with its key, and replaces another only then.
 
     greeting   1 | wants an answer | life, 8 bytes | certificate
@@ -325,4 +325,4 @@ class LoggingSealedNode(SealedNode):
 def with_certificate(inner: Node, credentials: Credentials) -> SealedNode:
     """A node that proves itself by a certificate; it keeps a log if the node does."""
     kind = LoggingSealedNode if isinstance(inner, LoggingNode) else SealedNode
-    return kind(inner, credentials)  # type: ignore[arg-type]  # it is what was asked just now
+    return kind(inner, credentials)

@@ -155,9 +155,10 @@ class SealByCertificates(Protocol):
 
 
 class SimulatedRing:
-    """Nodes by name. Frames travel as objects, which is faster, or as bytes, `with_packets` that are sealed with the
-    group's secret, or, with `seal`, for each receiver.
+    """Nodes by name.
 
+    Frames travel as objects, which is faster; or as bytes: `with_packets` that are sealed with the group's secret, or,
+    with `seal`, for each receiver.
     `make_application` makes what runs on each node; without it, what nodes get is noted in `deliveries` and in
     `applications`.
     """
