@@ -89,7 +89,7 @@ class DmmPeer:
     def started(self, ring: Ring, now: float) -> None:
         """The node begins to join the ring."""
         options, recovered = self.options, self._recovered
-        self.ring = ring
+        self.ring, self._is_back = ring, bool(recovered.log)
         self.log = PeerLog(ring, self._stored, self._not_stored, is_kept=self.keeps_log)
         if not recovered.log:
             recovered.log = f"{ring.me.card.name}@{ring.me.card.life}"
@@ -111,7 +111,7 @@ class DmmPeer:
 
     def joined(self, now: float) -> None:
         """The node has its place on the ring."""
-        self.keeper.joined(now)
+        self.keeper.joined(now, is_back=self._is_back)
         share = self.ring.me.id / 2**128  # so that peers do not all refresh at one moment
         self.ring.perform(SetTimer(LookAfterDue(), now + self.options.refresh_seconds * (0.5 + share / 2)))
         self.subscribing.joined(now)
