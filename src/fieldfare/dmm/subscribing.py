@@ -249,6 +249,14 @@ class Subscribing:
             if other.coverer == purpose.handle:
                 self._tell_if_active(handle)
 
+    def found_no_room(self, purpose: PlaceWalk, now: float) -> None:
+        """A peer that should keep an entry is full. Of a subscription that was active once it is placed again later."""
+        subscription = self._subscriptions.get(purpose.handle)
+        if subscription is not None and subscription.is_attached and not subscription.is_told:
+            self.unsubscribe(subscription.ref, now)
+            reason = "the peers that would keep this subscription are full: ask for less, or let more peers join"
+            self._ring.perform(PeerRefused(subscription.ref, reason))
+
     def _tell_if_active(self, handle: int) -> None:
         subscription = self._subscriptions[handle]
         coverer = subscription if subscription.coverer is None else self._subscriptions[subscription.coverer]
