@@ -1,4 +1,4 @@
-"""Peers that differ in what they want to keep: who is full gives to others, and what is beyond all limits is refused."""
+"""Peers that differ in what they keep: who is full gives to others, and what is beyond all limits is refused."""
 
 from __future__ import annotations
 
