@@ -82,6 +82,7 @@ class Answer(PeerMessage, frozen=True):
     peers: tuple[Card, ...] = ()  # those that want the event
     regions: tuple[RegionName, ...] = ()  # where the event is to go next
     events_per_second: float = 0.0  # that come there, where only that was asked for
+    is_full: bool = False  # entries were to be placed, and the peer cannot keep more
 
 
 class AskPrimary(Request, frozen=True):
@@ -192,12 +193,11 @@ class Done(PeerMessage, frozen=True):
 
 
 class Event(PeerMessage, frozen=True):
-    """An event for a peer that wants it, the `number`-th for it from this outbox."""
+    """An event for a peer that wants it, by its number in the log that the outbox is named after."""
 
     outbox: str
     number: int
-    lowest: int  # all below were taken, or are not sent again
-    id: str
+    lowest: int  # none below is going to come
     topic: str
     event: bytes
 

@@ -14,6 +14,7 @@ class DmmOptions:
     """Limits and times of one peer. Peers may differ in their limits; times should be the same for all."""
 
     entries_max: int = 1_000  # entries at the leaves of this peer, beyond which it divides one
+    entries_kept_max: int = 200_000  # entries in all, copies for neighbours included; beyond that new ones are refused
     replicas_each_side: int = 4  # neighbours on the ring, on each side, that keep a copy
     refresh_seconds: float = 30.0  # subscriptions are placed again so often: the last resort against loss
     entry_seconds: float = 75.0  # entries are forgotten after this time, unless they come again
@@ -23,6 +24,15 @@ class DmmOptions:
     retry_seconds: float = 0.5  # before a search goes on where the tree was just changing
     recheck_seconds: float = 2.0  # before a leaf whose table was not complete is asked again
     living_events_max: int = 10_000  # published here and settled, which are kept while they live
+    unsettled_events_max: int = 10_000  # published here, and not taken yet by all; beyond that none is accepted
     events_seen_max: int = 10_000  # ids of events by which a second delivery is known
     multicast_assurance: Assurance = Assurance.NONE  # for each hop of an event that is multicast
     patience: Patience = field(default_factory=Patience)
+
+    @property
+    def complete_seconds(self) -> float:
+        """After this time a table that may have been lost is complete again: all has been placed anew.
+
+        It is one round of refreshing, and the longest time for which a visit that found nobody waits to be repeated.
+        """
+        return self.refresh_seconds + self.patience.seconds_max
