@@ -17,6 +17,7 @@ def test_the_library() -> None:
         "connect_sync",
         "embedded",
         "explain",
+        "peer",
     ]
     assert all(hasattr(fieldfare, name) for name in fieldfare.__all__)
 

@@ -26,6 +26,7 @@ class PeerPublish(Input, frozen=True):
     topic: str
     event: bytes
     lifespan_seconds: float = 60.0
+    given_id: str = ""  # the program's own id for it; it travels behind the peer's
 
 
 class PeerSubscribed(Effect, frozen=True):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import count
+from typing import NamedTuple
 
 from fieldfare.dmm.messages import Answer, MatchWork, MulticastWork, Work
 from fieldfare.dmm.options import DmmOptions
@@ -36,6 +37,23 @@ class RecheckDue:
     """A timer: ask the leaves again that did not vouch for their answers."""
 
     event: str
+
+
+class EventId(NamedTuple):
+    """What the id of an event says."""
+
+    publisher: str  # the name of the peer
+    given: str  # the id that its program gave to it, if any
+
+
+def event_id_of(publisher: str, life: int, number: int, given_id: str) -> str:
+    """The id of an event: no other has it. Names of peers have no `@`."""
+    return f"{publisher}@{life}:{number}={given_id}" if given_id else f"{publisher}@{life}:{number}"
+
+
+def parsed_event_id(event_id: str) -> EventId:
+    """The parts of an id."""
+    return EventId(event_id.partition("@")[0], event_id.partition("=")[2])
 
 
 @dataclass(slots=True)
@@ -67,7 +85,7 @@ class Publishing:
         attributes = event_attributes(message.event)
         check_event(attributes)
         me = self._ring.me.card
-        event_id = f"{me.name}@{me.life}:{next(self._numbers)}"
+        event_id = event_id_of(me.name, me.life, next(self._numbers), message.given_id)
         publication = _Publication(message, now + message.lifespan_seconds, attributes)
         self._publications[event_id] = publication
         self._ask(event_id, publication, self._spaces.entrances(message.topic, attributes), now)
@@ -166,6 +184,11 @@ class Publishing:
                 publication.is_waiting = True
                 again_at = now + _MERGED_ROUNDS * self._options.refresh_seconds
                 self._ring.perform(SetTimer(RecheckDue(event_id), min(again_at, publication.until)))
+
+    def outstanding(self, ref: str) -> tuple[str, ...]:
+        """The peers that have not taken an event yet; those that nobody has named so far are not among them."""
+        unsettled = (each for each in self._publications.values() if each.message.ref == ref and not each.is_told)
+        return tuple(name for each in unsettled for name, is_taken in each.peers.items() if not is_taken)
 
     def waits(self) -> list[str]:
         """What publications wait for, for people who look at a run that failed."""

@@ -1,0 +1,28 @@
+"""What can be set of a peer that runs as a process, and how much it lets wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fieldfare.dmm.options import DmmOptions
+from fieldfare.dmm.spaces import TopicScheme
+from fieldfare.pastry.options import PastryOptions
+
+
+@dataclass(frozen=True, slots=True)
+class PeerOptions:
+    """Times and limits. All peers of a ring must declare the same `topics`; the rest may differ."""
+
+    topics: Mapping[str, TopicScheme] = field(default_factory=dict)  # what is declared of topics, if anything is
+    join_seconds: float = 20.0  # for a member to let this peer in
+    settle_seconds: float = 10.0  # that `publish` waits for all who want an event to have it
+    leave_seconds: float = 3.0  # for what is under way when the peer leaves
+    lifespan_seconds: float = 60.0  # of events, if their publisher says nothing else
+    lifespan_seconds_max: float = 86_400.0
+    unsettled_max: int = 10_000  # publications that somebody has not taken yet; then publishing waits,
+    unsettled_bytes_max: int = 64 << 20  # or beyond this
+    waiting_max: int = 10_000  # events that came for a subscription and were not taken by the program
+    ids_seen_max: int = 100_000  # ids given by publishers, by which a repeated event is known
+    pastry: PastryOptions = field(default_factory=PastryOptions)
+    dmm: DmmOptions = field(default_factory=DmmOptions)
