@@ -64,6 +64,8 @@ def test_the_commands() -> None:
         "dds-bridge",
         "explain",
         "match",
+        "peer",
+        "peers",
         "placement",
         "publish",
         "serve",

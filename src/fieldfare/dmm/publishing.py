@@ -185,10 +185,12 @@ class Publishing:
                 again_at = now + _MERGED_ROUNDS * self._options.refresh_seconds
                 self._ring.perform(SetTimer(RecheckDue(event_id), min(again_at, publication.until)))
 
-    def outstanding(self, ref: str) -> tuple[str, ...]:
-        """The peers that have not taken an event yet; those that nobody has named so far are not among them."""
-        unsettled = (each for each in self._publications.values() if each.message.ref == ref and not each.is_told)
-        return tuple(name for each in unsettled for name, is_taken in each.peers.items() if not is_taken)
+    def outstanding(self, ref: str | None = None) -> tuple[str, ...]:
+        """The peers that have not taken an event, or any event, yet; who was not named by a leaf so far is left out."""
+        unsettled = (
+            each for each in self._publications.values() if not each.is_told and ref in (None, each.message.ref)
+        )
+        return tuple(dict.fromkeys(name for each in unsettled for name, taken in each.peers.items() if not taken))
 
     def waits(self) -> list[str]:
         """What publications wait for, for people who look at a run that failed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from fieldfare.dmm.options import DmmOptions
@@ -12,8 +12,10 @@ from fieldfare.pastry.options import PastryOptions
 
 @dataclass(frozen=True, slots=True)
 class PeerOptions:
-    """Times and limits. All peers of a ring must declare the same `topics`; the rest may differ."""
+    """Times and limits. All peers of a ring must declare the same of their topics; the rest may differ."""
 
+    advertise: str | None = None  # where others reach this peer, HOST:PORT, if that is not where it listens
+    best_effort: Collection[str] = ()  # topics whose events are sent once, and not repeated when they are lost
     topics: Mapping[str, TopicScheme] = field(default_factory=dict)  # what is declared of topics, if anything is
     join_seconds: float = 20.0  # for a member to let this peer in
     settle_seconds: float = 10.0  # that `publish` waits for all who want an event to have it
@@ -26,3 +28,9 @@ class PeerOptions:
     ids_seen_max: int = 100_000  # ids given by publishers, by which a repeated event is known
     pastry: PastryOptions = field(default_factory=PastryOptions)
     dmm: DmmOptions = field(default_factory=DmmOptions)
+
+    @property
+    def schemes(self) -> dict[str, TopicScheme]:
+        """What is declared of topics, in all."""
+        unreliable = {topic: TopicScheme(is_reliable=False) for topic in self.best_effort}
+        return {**unreliable, **self.topics}

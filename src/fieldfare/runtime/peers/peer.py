@@ -14,7 +14,7 @@ import random
 import re
 import secrets
 import socket
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
@@ -24,9 +24,15 @@ import msgspec
 from fieldfare.client import wire
 from fieldfare.client.events import Event
 from fieldfare.dmm.peer import DmmPeer
-from fieldfare.dmm.peer_messages import PeerPublish
-from fieldfare.dmm.spaces import TopicScheme
-from fieldfare.errors import ConditionError, ConfigError, EventError, NotConnectedError, RefusedError, UnauthenticatedError
+from fieldfare.dmm.peer_messages import PeerPublish, PeerSubscribe
+from fieldfare.errors import (
+    ConditionError,
+    ConfigError,
+    EventError,
+    NotConnectedError,
+    RefusedError,
+    UnauthenticatedError,
+)
 from fieldfare.events import UnreadableError, event_attributes
 from fieldfare.language import compile  # noqa: A004 - see there
 from fieldfare.matching.rows import check_event
@@ -43,13 +49,14 @@ from fieldfare.runtime.peers.program import PeerProgram
 from fieldfare.runtime.peers.qos_words import DEFAULT, check_published, check_requested
 from fieldfare.runtime.peers.status import PeerStatus, status_of
 from fieldfare.runtime.peers.strangers import PeerDatagrams
-from fieldfare.runtime.peers.subscription import PeerSubscription
+from fieldfare.runtime.peers.subscription import PeerSubscription, WaitingBound
 
 T = TypeVar("T")
 Attributes = dict[str, Any]
 
 CONDITION_CHARACTERS_MAX = 1_000  # tables of many conditions travel between peers in one message
 _DEFAULTS = PeerOptions()
+_GOODBYE_SECONDS = 1.0  # for others to confirm that they know; who does not, finds out
 _LEFT = "this peer has left the ring"
 _attributes = msgspec.json.Decoder(Attributes)
 
@@ -60,26 +67,15 @@ def peer(
     listen: str = "127.0.0.1:0",
     secret: str | bytes | None = None,
     name: str | None = None,
-    advertise: str | None = None,
-    best_effort: Collection[str] = (),
     options: PeerOptions = _DEFAULTS,
 ) -> Peer:
     """A peer, to be entered with `async with`; inside, it is on the ring.
 
-    `join` names members, as HOST:PORT; without any, this peer is the first of a ring. It listens for UDP at `listen`;
-    where others reach it at another address, `advertise` is that. All peers of a ring share a `secret`, which only
-    peers on loopback can do without. A `name` is unique on the ring; without one, it is made up. Events of the topics
-    in `best_effort`, which must be the same for all, are sent once and never repeated.
+    `join` names members, as HOST:PORT; without any, this peer is the first of a ring. It listens for UDP at `listen`.
+    All peers of a ring share a `secret`, which only peers on loopback can do without. A `name` is unique on the ring;
+    without one, it is made up.
     """
-    return Peer(
-        seed_texts(join),
-        listen=listen,
-        secret=secret,
-        name=name or made_up_name(),
-        advertise=advertise,
-        best_effort=best_effort,
-        options=options,
-    )
+    return Peer(seed_texts(join), listen=listen, secret=secret, name=name or made_up_name(), options=options)
 
 
 def made_up_name() -> str:
@@ -97,17 +93,15 @@ class Peer:
         listen: str,
         secret: str | bytes | None,
         name: str,
-        advertise: str | None,
-        best_effort: Collection[str],
         options: PeerOptions,
     ) -> None:
         _check_name("name", name)
-        for topic in best_effort:
-            _check_name("best_effort", topic)
+        for topic in options.schemes:
+            _check_name("topic", topic)
         self.name, self.options = name, options
         self.address = ""  # where others reach it, once it is entered
-        self._seeds, self._listen, self._secret, self._advertise = seeds, listen, secret, advertise
-        self._schemes = {**options.topics, **{topic: TopicScheme(is_reliable=False) for topic in best_effort}}
+        self._seeds, self._listen, self._secret = seeds, listen, secret
+        self._schemes = options.schemes
         self._program = PeerProgram(options)
         self._dmm = DmmPeer(options.dmm, self._schemes)
         self._round_ended = asyncio.Event()  # of the node
@@ -119,7 +113,7 @@ class Peer:
         seeds = await resolved(self._seeds)
         opened = bound(self._listen)
         try:
-            self.address = reachable_address(opened, self._advertise, seeds)
+            self.address = reachable_address(opened, self.options.advertise, seeds)
             group = admitted_group(self._secret, (self.address, *seeds))
             self._node = PastryNode(
                 Entry(self.name, group, self.address, seeds),
@@ -161,8 +155,8 @@ class Peer:
                 f"the peers around this one did not tell within {seconds:g} s what it has to keep: try again"
             )
         return NotConnectedError(
-            f"nobody let this peer in within {seconds:g} s (asked: {asked}). Is a peer running there, can UDP pass both "
-            f"ways, and can others reach this one at {self.address}?"
+            f"nobody let this peer in within {seconds:g} s (asked: {asked}). Is a peer running there, can UDP "
+            f"pass both ways, and can others reach this one at {self.address}?"
         )
 
     async def _until(self, holds: Callable[[], bool]) -> None:
@@ -190,7 +184,7 @@ class Peer:
                 await self._until(lambda: not len(self._dmm.requests))
         self._host.tell(Withdraw())
         with suppress(TimeoutError):
-            async with asyncio.timeout(self.options.leave_seconds):
+            async with asyncio.timeout(_GOODBYE_SECONDS):
                 await self._until(lambda: not self._host.kernel.has_inputs and not len(self._node.courier))
         self._program.close(_LEFT)
         await self._host.stop()
@@ -200,7 +194,7 @@ class Peer:
                 task.cancel()
 
     def status(self) -> PeerStatus:
-        """This peer as it sees itself: its neighbours, its regions, its load."""
+        """How the peer sees itself: its neighbours, its regions, its load."""
         return status_of(self._node, self._dmm, self._udp, self._program)
 
     # Publishing
@@ -224,6 +218,11 @@ class Peer:
             return future.result()
         outstanding = self._dmm.publishing.outstanding(ref)
         return Outcome(0, outstanding=outstanding, is_settled=False, is_vouched=bool(outstanding))
+
+    @property
+    def outstanding(self) -> tuple[str, ...]:
+        """Peers that have not confirmed something that this one published, and that still lives."""
+        return self._dmm.publishing.outstanding() if self._is_open else ()
 
     async def publish_soon(
         self, topic: str, events: Any, *, ids: Sequence[str] | None = None, qos: Published | None = None
@@ -294,12 +293,9 @@ class Peer:
         check_requested(self._reliability(topic), qos)
         _check_condition(condition)
         subscription = PeerSubscription(
-            self._program.next_ref(),
-            topic,
-            condition,
+            PeerSubscribe(self._program.next_ref(), topic, condition),
             _attributes if type is None else msgspec.json.Decoder(type),
-            waiting_max=qos.keep_last or self.options.waiting_max,
-            is_keeping_last=qos.keep_last is not None,
+            bound=WaitingBound(qos.keep_last or self.options.waiting_max, is_wanted=qos.keep_last is not None),
             on_event=on_event,
             on_notice=on_notice,
             on_end=self._program.unsubscribe,

@@ -65,16 +65,14 @@ def bound(listen: str) -> socket.socket:
         raise _not_bound(address, error) from error
     with suppress(OSError):
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
-    opened.setblocking(False)
+    opened.setblocking(False)  # noqa: FBT003 - as sockets call it
     return opened
 
 
 def _not_bound(address: SocketAddress, error: OSError) -> ServiceError:
     match error.errno:
         case errno.EADDRINUSE:
-            return PortTakenError(
-                f"listen: UDP port {address.port} is in use, perhaps by another peer: choose another; 0 takes a free one"
-            )
+            return PortTakenError(f"listen: UDP port {address.port} is in use: choose another; 0 takes a free one")
         case errno.EACCES:
             return ServiceError(f"listen: port {address.port} is not for this user: choose one from 1024 on")
         case errno.EADDRNOTAVAIL:

@@ -19,7 +19,6 @@ from fieldfare.dmm.peer_messages import (
     PeerPublish,
     PeerPublished,
     PeerRefused,
-    PeerSubscribe,
     PeerSubscribed,
     PeerUnsubscribe,
 )
@@ -81,7 +80,7 @@ class PeerProgram(Capability):
             subscription.end(NotConnectedError(self._over))
             return
         self._subscriptions[subscription.id] = subscription
-        self._host.tell(PeerSubscribe(subscription.id, subscription.topic, subscription.condition))
+        self._host.tell(subscription.request)
 
     def unsubscribe(self, ref: str) -> None:
         """Want it no more."""
@@ -103,9 +102,7 @@ class PeerProgram(Capability):
         """Wait until one more publication may be unsettled."""
         options = self._options
         await self._until(
-            lambda: (
-                len(self._unsettled) < options.unsettled_max and self._unsettled_bytes < options.unsettled_bytes_max
-            )
+            lambda: len(self._unsettled) < options.unsettled_max and self._unsettled_bytes < options.unsettled_bytes_max
         )
 
     async def all_settled(self) -> None:

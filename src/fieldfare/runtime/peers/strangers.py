@@ -24,9 +24,7 @@ assert len(_UNREAD) <= SEAL_BYTES  # noqa: S101 - an answer is not longer than w
 class PeerDatagrams(Datagrams):
     """Sends and receives at a socket that is bound already."""
 
-    def __init__(
-        self, encode: Callable[[Any], bytes], decode: Callable[[bytes], Any], opened: socket.socket
-    ) -> None:
+    def __init__(self, encode: Callable[[Any], bytes], decode: Callable[[bytes], Any], opened: socket.socket) -> None:
         super().__init__(encode, decode, opened)
         self.strangers: set[str] = set()  # addresses that could not read what this peer sent
         self._second, self._answers = 0, 0

@@ -16,12 +16,14 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from fieldfare.client.events import Event
+from fieldfare.dmm.peer_messages import PeerSubscribe
 from fieldfare.errors import FieldfareError
 from fieldfare.messages import Delivery, Notice
 
@@ -32,26 +34,30 @@ OnNotice = Callable[[Notice], object]
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class WaitingBound:
+    """How many events may wait for the program; beyond it the oldest are dropped."""
+
+    events_max: int
+    is_wanted: bool  # the program asked to keep the last only, so it is not told
+
+
 class PeerSubscription(Generic[T]):
     """Events that match a condition, as they come. Made by `Peer.subscribe`; for one consumer."""
 
     def __init__(
         self,
-        ref: str,
-        topic: str,
-        condition: str,
+        request: PeerSubscribe,
         decoder: msgspec.json.Decoder[T],
         *,
-        waiting_max: int,
-        is_keeping_last: bool,
+        bound: WaitingBound,
         on_event: OnEvent | None,
         on_notice: OnNotice | None,
         on_end: Callable[[str], None],
     ) -> None:
-        self.id, self.topic, self.condition = ref, topic, condition
+        self.id, self.topic, self.request = request.ref, request.topic, request
         self.notices: deque[Notice] = deque(maxlen=NOTICES_MAX)
-        self._decoder, self._on_notice, self._on_end = decoder, on_notice, on_end
-        self._waiting_max, self._is_keeping_last = waiting_max, is_keeping_last
+        self._decoder, self._bound, self._on_notice, self._on_end = decoder, bound, on_notice, on_end
         self._events: deque[Delivery] = deque()
         self._settled = asyncio.Event()  # it is in force, or has ended
         self._arrived = asyncio.Event()  # there are events, or it has ended
@@ -107,7 +113,7 @@ class PeerSubscription(Generic[T]):
                 result = on_event(event)
                 if inspect.isawaitable(result):
                     await result
-            except Exception:
+            except Exception:  # noqa: BLE001 - a program's own fault must not end its peer
                 _log.exception("the callback of the subscription to %s failed for event %s", self.topic, event.id)
 
     # What the program's part of the peer tells
@@ -120,9 +126,9 @@ class PeerSubscription(Generic[T]):
         """An event came."""
         self._events.append(delivery)
         self._arrived.set()
-        if len(self._events) > self._waiting_max:
+        if len(self._events) > self._bound.events_max:
             dropped = self._events.popleft()
-            if not self._is_keeping_last:
+            if not self._bound.is_wanted:
                 self._notice(Notice(self.id, "gap", "events came faster than they were taken", dropped.position))
 
     def _notice(self, notice: Notice) -> None:
