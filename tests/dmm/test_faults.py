@@ -119,7 +119,7 @@ messages = st.one_of(
     st.builds(AskPrimary, numbers, regions, st.just(((0, 5),)), st.sampled_from(["a0", "q"]), numbers),
     st.builds(Primary, numbers, st.sampled_from(["a0", "q"]), numbers),
     st.builds(Done, numbers, flags),
-    st.builds(Event, st.just("o"), numbers, numbers, st.text(max_size=3), st.just("t"), events),
+    st.builds(Event, st.just("o"), numbers, numbers, st.just("t"), events),
     st.builds(MulticastEvent, st.text(max_size=3), spaces, events),
     st.builds(EventTaken, st.just("o"), numbers),
 )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fieldfare.dmm.axis_codes import DomainAxis
 from fieldfare.dmm.messages import Done, decode, encode
-from fieldfare.dmm.outbox import TakenNumbers
+from fieldfare.dmm.outbox import TakenEvents, TakenNumbers
 from fieldfare.dmm.spaces import RegionName, Space, Spaces, TopicScheme
 from fieldfare.dmm.tree_cache import TreeCache
 from fieldfare.language import compile  # noqa: A004
@@ -58,7 +58,22 @@ def test_each_number_is_taken_once_in_any_order(seed: int, count: int) -> None:
         lowest = min([number, *pending])  # what the sender has had confirmed is a part of what was taken
         assert taken.take(number, lowest) == (number not in seen)
         seen.add(number)
-    assert len(taken.beyond) <= count
+    assert taken.numbers == {number for number in seen if number >= taken.lowest}
+
+
+def test_the_numbers_of_others_are_bounded() -> None:
+    """Whoever sends numbers without end, and says that all may come again, loses its own events only."""
+    events = TakenEvents()
+    for number in range(150_000):
+        assert events.take("liar", "box", number, 0)
+    assert events.take("p", "box", 1, 0)
+    ((_, _, numbers), _) = events.items()
+    assert len(numbers.numbers) <= 100_000
+    assert not events.take("liar", "box", 1, 0)
+    assert not events.take("liar", "box", 149_999, 0)
+    for number in range(10_000):
+        events.take("liar", f"box {number}", 1, 0)
+    assert len(list(events.items())) == 10_000
 
 
 def test_boxes_live_where_events_that_satisfy_them_come_by() -> None:

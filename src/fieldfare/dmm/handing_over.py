@@ -30,6 +30,7 @@ class HandingOver:
     def __init__(self, book: RegionBook) -> None:
         self._book = book
         self._keepers: set[int] = set()  # the neighbours that were given copies
+        self._lost_at: dict[int, float] = {}  # when neighbours lost their copies, because they stopped, not long ago
 
     def neighbours_changed(self, change: NeighboursChanged, now: float) -> None:
         """Give what there is to those that came, and do not wait for those that are gone."""
@@ -37,14 +38,20 @@ class HandingOver:
         gone = {neighbour.id for neighbour in change.gone}
         self._forget_newcomers(gone, now)
         book.do_not_wait_for(gone, now)
-        if len(gone) >= book.options.replicas_each_side:
-            book.settled_at = now + book.options.refresh_seconds  # more may have failed than there are copies
+        self._note_lost(gone & self._keepers, now)
         self._pass_responsibility(now)
         neighbours = book.neighbours()  # of the leaf set only some, so others than those that came may be new
         for contact in neighbours.values():
             if contact.id not in self._keepers:
                 self._give_all(contact, None, now)
         self._keepers = set(neighbours)
+
+    def _note_lost(self, lost: set[int], now: float) -> None:
+        """Neighbours have lost copies: if they are many, a region may be lost, which nobody can know for a while."""
+        oldest = now - self._book.options.complete_seconds
+        self._lost_at = {each: at for each, at in self._lost_at.items() if at > oldest} | dict.fromkeys(lost, now)
+        if lost and len(self._lost_at) >= self._book.options.replicas_each_side:
+            self._book.settled_at = now + self._book.options.complete_seconds
 
     def have_rings_merged(self, change: NeighboursChanged, now: float) -> bool:
         """Whether peers that are not new have come nearer than others that were known: they lay beyond a partition."""
@@ -58,6 +65,8 @@ class HandingOver:
     def welcome(self, newcomer: Contact, then: object, now: float) -> None:
         """A peer has come and asks for copies. From now on it answers for what is closer to it, not this peer."""
         self._forget_newcomers(set(), now)
+        if newcomer.id in self._keepers:  # it has started again before anybody missed it
+            self._note_lost({newcomer.id}, now)
         self._book.newcomers[newcomer.id] = now + _NEWCOMER_SECONDS
         self._pass_responsibility(now)
         self._give_all(newcomer, then, now)

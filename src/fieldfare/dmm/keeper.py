@@ -80,23 +80,28 @@ class RegionKeeper:
         self.merging = Merging(self.book, self.visiting.resume, self._became_active)
         self._handing_over = HandingOver(self.book)
         self._hooks = hooks
+        self._has_joined = False
         self._sides: list[list[int]] = []  # neighbours that were asked for copies, the nearest first, on each side
         self._awaited: set[int] = set()  # those that have not answered
         self._givers: set[int] = set()  # those that gave all there was
 
     @property
     def is_ready(self) -> bool:
-        """Whether this peer has what it needs to answer for its place on the ring."""
-        return not self._awaited
+        """Whether this peer has what it needs to answer for its place on the ring.
+
+        Until it has joined, it may be asked by those who remember it from a former life.
+        """
+        return self._has_joined and not self._awaited
 
     def joined(self, now: float) -> None:
         """Take the place on the ring: get what the neighbours have kept there so far."""
+        self._has_joined = True
         leaves, count = self.book.ring.leaves, self.book.options.replicas_each_side
         self._sides = [[contact.id for contact in side[:count]] for side in (leaves.before, leaves.after)]
         neighbours = self.book.neighbours()
         self._awaited = set(neighbours)
         if neighbours:
-            self.book.settled_at = now + self.book.options.refresh_seconds
+            self.book.settled_at = now + self.book.options.complete_seconds
         for contact in neighbours.values():
             self.book.requests.ask(AskForCopies(0), CopiesFrom(contact.id), now, contact=contact)
 

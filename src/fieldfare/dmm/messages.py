@@ -192,12 +192,11 @@ class Done(PeerMessage, frozen=True):
 
 
 class Event(PeerMessage, frozen=True):
-    """An event for a peer that wants it, the `number`-th for it from this outbox."""
+    """An event for a peer that wants it, by its number in the log that the outbox is named after."""
 
     outbox: str
     number: int
-    lowest: int  # all below were taken, or are not sent again
-    id: str
+    lowest: int  # none below is going to come
     topic: str
     event: bytes
 

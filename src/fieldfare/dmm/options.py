@@ -23,6 +23,15 @@ class DmmOptions:
     retry_seconds: float = 0.5  # before a search goes on where the tree was just changing
     recheck_seconds: float = 2.0  # before a leaf whose table was not complete is asked again
     living_events_max: int = 10_000  # published here and settled, which are kept while they live
+    unsettled_events_max: int = 10_000  # published here, and not taken yet by all; beyond that none is accepted
     events_seen_max: int = 10_000  # ids of events by which a second delivery is known
     multicast_assurance: Assurance = Assurance.NONE  # for each hop of an event that is multicast
     patience: Patience = field(default_factory=Patience)
+
+    @property
+    def complete_seconds(self) -> float:
+        """After this time a table that may have been lost is complete again: all has been placed anew.
+
+        It is one round of refreshing, and the longest time for which a visit that found nobody waits to be repeated.
+        """
+        return self.refresh_seconds + self.patience.seconds_max

@@ -1,17 +1,24 @@
 """Events on their way from the peer that published them to the peers that want them, until each has taken them.
 
-Every peer that wants something has an outbox of its own here, with numbers; it is repeated to until it has confirmed a
-number or the event's time is over. The peer on the other side keeps which numbers it took, so that nothing comes twice.
+Every peer that wants something has an outbox of its own here; it is repeated to until it has confirmed an event or the
+event's time is over. Events are known by their numbers in the publishing peer's log, which grow and are never used
+again. The peer on the other side keeps which it took, so that nothing comes twice, though both may restart between.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import islice
 
 from fieldfare.dmm.messages import Event, EventTaken, encode
 from fieldfare.messages import SetTimer
 from fieldfare.pastry.ports import Card, Ring
+
+_WINDOW = 256  # events for one peer that are under way; others wait until some of these are confirmed
+_OUTBOXES_MAX = 10_000  # of other peers, of which the numbers taken are remembered
+_TAKEN_MAX = 100_000  # numbers of one outbox that are remembered: then those below the greatest half count as taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +30,17 @@ class OutboxDue:
 
 @dataclass(slots=True)
 class _Unconfirmed:
-    id: str
     topic: str
     event: bytes
     until: float
-    sent_at: float
-    pause_seconds: float
+    pause_seconds: float = 0.0  # before it is sent again
+    again_at: float = 0.0
 
 
 @dataclass(slots=True)
 class _Outbox:
     card: Card
-    numbers: count[int] = field(default_factory=lambda: count(1))
-    unconfirmed: dict[int, _Unconfirmed] = field(default_factory=dict)
+    unconfirmed: dict[int, _Unconfirmed] = field(default_factory=dict)  # by the event's number
     is_timed: bool = False
 
 
@@ -43,44 +48,44 @@ class _Outbox:
 class Settled:
     """An event needs nothing more from one peer: it was taken there, or its time is over."""
 
-    event: str
+    number: int
     peer: str
     is_taken: bool
 
 
 class Outboxes:
-    """The outboxes of one peer, in one life: `life` tells them from those of other lives."""
+    """The outboxes of one peer, under the name of its log. `lowest` is the lowest number that may still be sent."""
 
-    def __init__(self, ring: Ring, first_seconds: float, seconds_max: float) -> None:
-        self._ring, self._first_seconds, self._seconds_max = ring, first_seconds, seconds_max
+    def __init__(
+        self, ring: Ring, log: str, lowest: Callable[[], int], first_seconds: float, seconds_max: float
+    ) -> None:
+        self._ring, self._log, self._lowest = ring, log, lowest
+        self._first_seconds, self._seconds_max = first_seconds, seconds_max
         self._boxes: dict[str, _Outbox] = {}
 
-    @property
-    def _name(self) -> str:
-        me = self._ring.me.card
-        return f"{me.name}@{me.life}"
-
-    def put(self, card: Card, event_id: str, topic: str, event: bytes, until: float, now: float) -> None:
+    def put(self, card: Card, number: int, topic: str, event: bytes, until: float, now: float) -> None:
         """An event is for a peer."""
         box = self._boxes.setdefault(card.name, _Outbox(card))
         if card.life > box.card.life:
             box.card = card
-        number = next(box.numbers)
-        box.unconfirmed[number] = _Unconfirmed(event_id, topic, event, until, now, self._first_seconds)
-        self._send(box, number, now)
+        box.unconfirmed[number] = _Unconfirmed(topic, event, until)
+        if len(box.unconfirmed) <= _WINDOW:
+            self._send(box, number, now)
         self._set_timer(card.name, box)
 
     def _send(self, box: _Outbox, number: int, now: float) -> None:
         item = box.unconfirmed[number]
-        lowest = next(iter(box.unconfirmed))
-        message = Event(self._name, number, lowest, item.id, item.topic, item.event)
+        item.pause_seconds = min(2 * item.pause_seconds, self._seconds_max) or self._first_seconds
+        item.again_at = now + item.pause_seconds
+        message = Event(self._log, number, self._lowest(), item.topic, item.event)
         self._ring.send(self._ring.contact(box.card), encode(message), now)
 
     def _set_timer(self, name: str, box: _Outbox) -> None:
         if box.unconfirmed and not box.is_timed:
             box.is_timed = True
-            due_at = min(min(item.sent_at + item.pause_seconds, item.until) for item in box.unconfirmed.values())
-            self._ring.perform(SetTimer(OutboxDue(name), due_at))
+            again_at = min(item.again_at for item in islice(box.unconfirmed.values(), _WINDOW))
+            over_at = min(item.until for item in box.unconfirmed.values())
+            self._ring.perform(SetTimer(OutboxDue(name), min(again_at, over_at)))
 
     def due(self, name: str, now: float) -> list[Settled]:
         """Repeat what has not been confirmed in time; what is too late is over."""
@@ -89,21 +94,25 @@ class Outboxes:
             return []
         box.is_timed = False
         over = [number for number, item in box.unconfirmed.items() if item.until <= now]
-        settled = [Settled(box.unconfirmed.pop(number).id, name, is_taken=False) for number in over]
-        for number, item in box.unconfirmed.items():
-            if item.sent_at + item.pause_seconds <= now:
-                item.sent_at, item.pause_seconds = now, min(2 * item.pause_seconds, self._seconds_max)
-                self._send(box, number, now)
-        self._set_timer(name, box)
-        return settled
+        for number in over:
+            del box.unconfirmed[number]
+        for number in [number for number, item in islice(box.unconfirmed.items(), _WINDOW) if item.again_at <= now]:
+            self._send(box, number, now)
+        if box.unconfirmed:
+            self._set_timer(name, box)
+        else:
+            del self._boxes[name]
+        return [Settled(number, name, is_taken=False) for number in over]
 
-    def taken(self, name: str, message: EventTaken) -> Settled | None:
+    def taken(self, name: str, message: EventTaken, now: float) -> Settled | None:
         """A peer has confirmed a number."""
         box = self._boxes.get(name)
-        if box is None or message.outbox != self._name:
+        if box is None or message.outbox != self._log or box.unconfirmed.pop(message.number, None) is None:
             return None
-        item = box.unconfirmed.pop(message.number, None)
-        return None if item is None else Settled(item.id, name, is_taken=True)
+        for number, item in list(islice(box.unconfirmed.items(), _WINDOW - 1, _WINDOW)):
+            if not item.pause_seconds:  # it has waited for this
+                self._send(box, number, now)
+        return Settled(message.number, name, is_taken=True)
 
     def __len__(self) -> int:
         return sum(len(box.unconfirmed) for box in self._boxes.values())
@@ -111,20 +120,44 @@ class Outboxes:
 
 @dataclass(slots=True)
 class TakenNumbers:
-    """The numbers that were taken from one outbox: all up to one, and some beyond."""
+    """The numbers that were taken from one outbox. Those below `lowest` are not going to come."""
 
-    upto: int = 0
-    beyond: set[int] = field(default_factory=set)
+    lowest: int = 0
+    numbers: set[int] = field(default_factory=set)
 
     def take(self, number: int, lowest: int) -> bool:
-        """Take a number; whether it is new. Those below `lowest` are not going to come."""
-        if number <= self.upto or number in self.beyond:
+        """Take a number; whether it is new."""
+        if lowest > self.lowest:
+            self.lowest = lowest
+            self.numbers = {other for other in self.numbers if other >= lowest}
+        if number < self.lowest or number in self.numbers:
             return False
-        self.beyond.add(number)
-        if lowest - 1 > self.upto:
-            self.upto = lowest - 1
-            self.beyond = {other for other in self.beyond if other > self.upto}
-        while self.upto + 1 in self.beyond:
-            self.upto += 1
-            self.beyond.discard(self.upto)
+        self.numbers.add(number)
+        if len(self.numbers) > _TAKEN_MAX:  # only the events of the peer that does so may be lost by that
+            kept = sorted(self.numbers)[len(self.numbers) // 2 :]
+            self.lowest, self.numbers = kept[0], set(kept)
         return True
+
+
+class TakenEvents:
+    """The numbers that one peer took from the outboxes of others, of which the least recently used are forgotten."""
+
+    def __init__(self) -> None:
+        self._outboxes: OrderedDict[tuple[str, str], TakenNumbers] = OrderedDict()
+
+    def has(self, peer: str, outbox: str, number: int) -> bool:
+        """Whether a number was taken from a peer's outbox, or counts as taken."""
+        taken = self._outboxes.get((peer, outbox))
+        return taken is not None and (number < taken.lowest or number in taken.numbers)
+
+    def take(self, peer: str, outbox: str, number: int, lowest: int) -> bool:
+        """Take a number from a peer's outbox; whether it is new."""
+        taken = self._outboxes.setdefault((peer, outbox), TakenNumbers())
+        self._outboxes.move_to_end((peer, outbox))
+        if len(self._outboxes) > _OUTBOXES_MAX:
+            self._outboxes.popitem(last=False)
+        return taken.take(number, lowest)
+
+    def items(self) -> Iterator[tuple[str, str, TakenNumbers]]:
+        """All that were taken: the peer, its outbox, the numbers."""
+        return ((peer, outbox, taken) for (peer, outbox), taken in self._outboxes.items())

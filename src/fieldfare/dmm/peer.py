@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,18 +25,20 @@ from fieldfare.dmm.messages import (
 )
 from fieldfare.dmm.multicast import Multicast
 from fieldfare.dmm.options import DmmOptions
-from fieldfare.dmm.outbox import OutboxDue, Outboxes, TakenNumbers
+from fieldfare.dmm.outbox import OutboxDue
+from fieldfare.dmm.peer_log import PeerLog, Recovered
 from fieldfare.dmm.peer_messages import PeerPublish, PeerRefused, PeerSubscribe, PeerUnsubscribe
+from fieldfare.dmm.peer_records import NumbersTaken, PeerLogBegun, PeerRecord
 from fieldfare.dmm.primaries import Primaries, RateWalk
-from fieldfare.dmm.publishing import MatchWalk, Publishing, RecheckDue
+from fieldfare.dmm.publishing import AcceptPublication, MatchWalk, Publishing, RecheckDue
 from fieldfare.dmm.requests import RequestDue, Requests
 from fieldfare.dmm.spaces import Space, Spaces, TopicScheme
-from fieldfare.dmm.subscribing import PlaceWalk, Subscribing
+from fieldfare.dmm.subscribing import ConfirmSubscription, PlaceWalk, Subscribing
 from fieldfare.dmm.visiting import AnswerPlaced
 from fieldfare.dmm.walks import VisitFor, WalkDue, Walks
 from fieldfare.errors import ConditionError, EventError
 from fieldfare.events import UnreadableError
-from fieldfare.messages import Effect, Input, SetTimer, TimerDue
+from fieldfare.messages import Effect, Input, NotStored, SetTimer, Stored, TimerDue
 from fieldfare.pastry.ports import Contact, NeighboursChanged, Ring, RoutedMessage, Undelivered
 
 
@@ -52,13 +53,17 @@ class AnewWalk:
 
 
 _DEFAULT_OPTIONS = DmmOptions()
-_OUTBOXES_MAX = 10_000  # of other peers, of which the numbers taken are remembered
 
 
 class DmmPeer:
-    """One peer. It is given to a PastryNode; what it does for its program are the effects of peer_messages."""
+    """One peer. It is given to a PastryNode; what it does for its program are the effects of peer_messages.
 
+    It keeps everything in memory: what it has published, and not brought to all yet, is lost if it stops.
+    """
+
+    keeps_log = False
     ring: Ring
+    log: PeerLog
     keeper: RegionKeeper
     walks: Walks
     subscribing: Subscribing
@@ -70,8 +75,9 @@ class DmmPeer:
         self.options = options
         self.spaces = Spaces(schemes)
         self.unreadable = 0  # messages so far
-        self._taken: OrderedDict[str, TakenNumbers] = OrderedDict()
-        self._waiting: list[Input] = []  # from the program, until the peer has its place
+        self.held = 0  # events so far that came before the program asked again for what it had subscribed to
+        self._recovered = Recovered()
+        self._taken = self._recovered.taken
 
     @property
     def is_ready(self) -> bool:
@@ -80,15 +86,18 @@ class DmmPeer:
 
     # What Pastry calls
 
-    def started(self, ring: Ring, now: float) -> None:  # noqa: ARG002 - it is called with it
+    def started(self, ring: Ring, now: float) -> None:
         """The node begins to join the ring."""
-        options, patience = self.options, self.options.patience
+        options, recovered = self.options, self._recovered
         self.ring = ring
-        self.requests = Requests(ring, patience)
+        self.log = PeerLog(ring, self._stored, self._not_stored, is_kept=self.keeps_log)
+        if not recovered.log:
+            recovered.log = f"{ring.me.card.name}@{ring.me.card.life}"
+            self.log.store(PeerLogBegun(recovered.log), None, now)
+        self.requests = Requests(ring, options.patience)
         self.walks = Walks(ring, self.requests, self.spaces, options, self._walk_answered, self._walk_over)
-        self.subscribing = Subscribing(ring, self.spaces, self.walks, options)
-        self.multicast = Multicast(ring, self.spaces, self.walks, options, self.subscribing.deliver)
-        self.outboxes = Outboxes(ring, patience.first_seconds, patience.seconds_max)
+        self.subscribing = Subscribing(ring, self.spaces, self.walks, self.log, options, recovered)
+        self.multicast = Multicast(ring, self.spaces, self.walks, options, self.subscribing.deliver_multicast)
         self.linking = Linking(ring, self.requests, self.spaces, self.walks, options, self._confirmed)
         self.primaries = Primaries(ring, self.spaces, self.walks, options)
         self.keeper = RegionKeeper(
@@ -98,16 +107,15 @@ class DmmPeer:
             options,
             LeafHooks(self.linking.changed, self.linking.confirm, self.multicast.from_leaf, self._place_anew),
         )
-        self.publishing = Publishing(ring, self.spaces, self.walks, self.outboxes, options)
+        self.publishing = Publishing(ring, self.spaces, self.walks, self.log, options, recovered)
 
     def joined(self, now: float) -> None:
         """The node has its place on the ring."""
         self.keeper.joined(now)
         share = self.ring.me.id / 2**128  # so that peers do not all refresh at one moment
         self.ring.perform(SetTimer(LookAfterDue(), now + self.options.refresh_seconds * (0.5 + share / 2)))
-        waiting, self._waiting = self._waiting, []
-        for message in waiting:
-            self.handle(message, now)
+        self.subscribing.joined(now)
+        self.publishing.joined(now)
 
     def deliver(self, routed: RoutedMessage, now: float) -> None:
         """A message for a key to which this peer is closest."""
@@ -133,7 +141,7 @@ class DmmPeer:
             case MulticastEvent():
                 self.multicast.receive(source, decoded, now)
             case EventTaken():
-                if (settled := self.outboxes.taken(source.name, decoded)) is not None:
+                if (settled := self.publishing.outboxes.taken(source.name, decoded, now)) is not None:
                     self.publishing.settled(settled, now)
             case _:
                 self.keeper.handle(source, decoded, now)
@@ -151,8 +159,10 @@ class DmmPeer:
         match message:
             case TimerDue(key):
                 self._due(key, now)
-            case PeerSubscribe() | PeerUnsubscribe() | PeerPublish() if not self.ring.is_joined:
-                self._waiting.append(message)
+            case Stored(number):
+                self.log.stored(number, now)
+            case NotStored(number, reason):
+                self.log.not_stored(number, reason, now)
             case PeerSubscribe() | PeerPublish():
                 self._begin(message, now)
             case PeerUnsubscribe():
@@ -180,10 +190,10 @@ class DmmPeer:
             case VisitFor():
                 self.walks.visit_again(key, now)
             case OutboxDue():
-                for settled in self.outboxes.due(key.name, now):
+                for settled in self.publishing.outboxes.due(key.name, now):
                     self.publishing.settled(settled, now)
             case RecheckDue():
-                self.publishing.recheck(key.event, now)
+                self.publishing.recheck(key.number, now)
             case LookAfterDue():
                 self.ring.perform(SetTimer(key, now + self.options.refresh_seconds))
                 self.keeper.look_after(now)
@@ -230,13 +240,36 @@ class DmmPeer:
         self.keeper.visiting.follow(then, now)
 
     def _event(self, source: Contact, event: Event, now: float) -> None:
-        taken = self._taken.setdefault(event.outbox, TakenNumbers())
-        self._taken.move_to_end(event.outbox)
-        if len(self._taken) > _OUTBOXES_MAX:
-            self._taken.popitem(last=False)
-        if taken.take(event.number, event.lowest):
-            self.subscribing.deliver(event.topic, event.id, event.event)
+        """Take an event, once. Its number goes to the disk at once, but neither delivery nor acknowledgement waits.
+
+        So an event comes twice only if this peer stops in the instant before its number is on the disk, and the peer
+        that published the event sends it again.
+        """
+        if not self._taken.has(source.name, event.outbox, event.number):
+            handles = self.subscribing.matching(event.topic, event.event)
+            if not self.subscribing.are_attached(handles):
+                self.held += 1
+                return  # it comes again
+            self._taken.take(source.name, event.outbox, event.number, event.lowest)
+            self.log.store(NumbersTaken(source.name, event.outbox, event.lowest, (event.number,)), None, now)
+            self.subscribing.deliver(event.topic, f"{event.outbox}:{event.number}", event.event, handles)
         self.ring.send(source, encode(EventTaken(event.outbox, event.number)), now)
+
+    # The log
+
+    def _stored(self, then: object, now: float) -> None:
+        match then:
+            case AcceptPublication():
+                self.publishing.stored(then, now)
+            case ConfirmSubscription():
+                self.subscribing.stored(then)
+
+    def _not_stored(self, then: object, reason: str, now: float) -> None:
+        match then:
+            case AcceptPublication():
+                self.publishing.not_stored(then, reason)
+            case ConfirmSubscription():
+                self.subscribing.not_stored(then, reason, now)
 
     def waits(self) -> list[str]:
         """What this peer waits for, for people who look at a run that failed."""
@@ -245,4 +278,27 @@ class DmmPeer:
             *self.walks.waits(),
             *self.publishing.waits(),
             *self.subscribing.unplaced(),
+        ]
+
+
+class LoggingDmmPeer(DmmPeer):
+    """A peer that keeps a log: what it has accepted, and what it wants, survive a restart."""
+
+    keeps_log = True
+
+    def recover(self, record: PeerRecord) -> None:
+        """Take up a record of the checkpoint or the log, in order, before the start."""
+        self._recovered.take(record)
+
+    def checkpoint(self) -> Sequence[PeerRecord]:
+        """Records that stand for all that were stored so far."""
+        taken = [
+            NumbersTaken(peer, outbox, numbers.lowest, tuple(numbers.numbers))
+            for peer, outbox, numbers in self._taken.items()
+        ]
+        return [
+            PeerLogBegun(self._recovered.log),
+            *self.subscribing.records(),
+            *self.publishing.records(),
+            *taken,
         ]

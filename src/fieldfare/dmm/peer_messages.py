@@ -6,11 +6,16 @@ from fieldfare.messages import Effect, Input
 
 
 class PeerSubscribe(Input, frozen=True):
-    """Want events of a topic that satisfy a condition. `ref` is the program's own name for it."""
+    """Want events of a topic that satisfy a condition. `ref` is the program's own name for it.
+
+    The same ref again with another condition replaces it. Of a peer that keeps a log, a durable subscription survives a
+    restart: from then on events wait, at the peers that published them, until the program subscribes again.
+    """
 
     ref: str
     topic: str
     condition: str
+    is_durable: bool = True  # if the peer keeps a log
 
 
 class PeerUnsubscribe(Input, frozen=True):
@@ -26,7 +31,6 @@ class PeerPublish(Input, frozen=True):
     topic: str
     event: bytes
     lifespan_seconds: float = 60.0
-    given_id: str = ""  # the program's own id for it; it travels behind the peer's
 
 
 class PeerSubscribed(Effect, frozen=True):
@@ -44,6 +48,17 @@ class PeerDelivered(Effect, frozen=True):
     refs: tuple[str, ...]
 
 
+class PeerAccepted(Effect, frozen=True):
+    """An event was accepted: it is brought to all who want it.
+
+    If it is stored, a restart of this peer does not change that. Without a log, and by multicast, nothing is stored.
+    """
+
+    ref: str
+    event_id: str
+    is_stored: bool
+
+
 class PeerPublished(Effect, frozen=True):
     """An event needs nothing more: so many peers took it; these did not in time."""
 
@@ -54,7 +69,7 @@ class PeerPublished(Effect, frozen=True):
 
 
 class PeerRefused(Effect, frozen=True):
-    """A condition or an event is not sound."""
+    """A condition or an event is not sound, or cannot be stored, or too many events wait already."""
 
     ref: str
     reason: str

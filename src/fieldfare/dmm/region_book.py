@@ -240,7 +240,7 @@ class RegionBook:
                 self.replicate(region, None, now, entries=copy.entries)
         elif copy.is_whole and copy.version > region.version and region.state in (State.LEAF, State.INNER):
             former = () if region.table is None else tuple(region.table.entries(now))
-            replaced = self.create(copy.region, _STATES[copy.kind], copy.version, now + self.options.refresh_seconds)
+            replaced = self.create(copy.region, _STATES[copy.kind], copy.version, now + self.options.complete_seconds)
             self._apply(replaced, copy, now)
             replaced.is_primary = True
             self.replicate(replaced, None, now)

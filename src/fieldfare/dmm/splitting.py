@@ -177,16 +177,12 @@ class Splitting:
                 region.version,
                 is_inner=False,
                 entries=(),
-                complete_in_seconds=self._incomplete_seconds,
+                complete_in_seconds=self._book.options.complete_seconds,
             ),
             InstallPart(region.name, missing, region.version),
             now,
             key=self._book.spaces.key(name),
         )
-
-    @property
-    def _incomplete_seconds(self) -> float:
-        return self._book.options.refresh_seconds + self._book.options.patience.seconds_max
 
     # The parts
 

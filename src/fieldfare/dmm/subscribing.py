@@ -2,23 +2,29 @@
 
 A condition that lies inside of another one of this peer is not placed: whatever satisfies it comes anyway. An event
 that comes is matched with all conditions of the peer, so it is delivered once, however many leaves named this peer.
+
+After a restart durable subscriptions are placed again from the log. The events that they want are left where they are,
+unacknowledged, until the program asks for the subscription again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
 from fieldfare.dmm.entries import Entry
 from fieldfare.dmm.messages import PlaceWork, RemoveWork, Work
 from fieldfare.dmm.options import DmmOptions
-from fieldfare.dmm.peer_messages import PeerDelivered, PeerSubscribe, PeerSubscribed
+from fieldfare.dmm.peer_log import PeerLog, Recovered
+from fieldfare.dmm.peer_messages import PeerDelivered, PeerRefused, PeerSubscribe, PeerSubscribed
+from fieldfare.dmm.peer_records import PeerRecord, PeerSubscriptionRemoved, PeerSubscriptionStored
 from fieldfare.dmm.spaces import Space, Spaces
 from fieldfare.dmm.walks import Walks
-from fieldfare.errors import EventError
+from fieldfare.errors import ConditionError, EventError
 from fieldfare.events import UnreadableError, event_attributes
 from fieldfare.language import compile  # noqa: A004 - see there
+from fieldfare.messages import Warn
 from fieldfare.model import Condition
 from fieldfare.overlay.covering import Covering
 from fieldfare.pastry.ports import Ring
@@ -40,46 +46,149 @@ class RemoveWalk:
     """A walk's purpose: an entry is removed. If that fails, it is forgotten in time."""
 
 
+@dataclass(frozen=True, slots=True)
+class ConfirmSubscription:
+    """What follows a record: a subscription is stored."""
+
+    handle: int
+
+
 @dataclass(slots=True)
 class _Subscription:
     ref: str
     topic: str
     text: str
     condition: Condition
+    is_durable: bool  # it is in the log, or will be
     unplaced: set[Space] = field(default_factory=set)  # that it has not been placed in even once
     coverer: int | None = None  # the subscription it lies inside of
+    is_stored: bool = True  # else its record waits
+    is_attached: bool = True  # else the program has not come for it since the restart
     is_told: bool = False  # the program knows that it is active
+
+    def is_same(self, message: PeerSubscribe) -> bool:
+        """Whether a program asks for this very subscription."""
+        return (self.topic, self.text, self.is_durable) == (message.topic, message.condition, message.is_durable)
+
+
+@dataclass(slots=True)
+class _Removal:
+    """A subscription that has ended. Its entry stays until those that it covered are placed themselves."""
+
+    subscription: _Subscription
+    waiting: set[int]
 
 
 class Subscribing:
     """The subscriptions of one peer."""
 
-    def __init__(self, ring: Ring, spaces: Spaces, walks: Walks, options: DmmOptions) -> None:
-        self._ring, self._spaces, self._walks, self._options = ring, spaces, walks, options
+    def __init__(
+        self, ring: Ring, spaces: Spaces, walks: Walks, log: PeerLog, options: DmmOptions, recovered: Recovered
+    ) -> None:
+        self._ring, self._spaces, self._walks, self._log, self._options = ring, spaces, walks, log, options
         self._handles = count(1)
         self._subscriptions: dict[int, _Subscription] = {}
         self._by_ref: dict[str, int] = {}
         self._interests: dict[str, Interest] = {}  # by topic
+        self._removals: dict[int, _Removal] = {}
+        for stored in recovered.subscriptions.values():
+            try:
+                handle = self._add(stored.ref, stored.topic, stored.condition, is_durable=True)
+            except ConditionError as error:  # by another version of the language
+                ring.perform(Warn(f"the subscription {stored.ref!r} in the log is not sound any more: {error}"))
+            else:
+                self._subscriptions[handle].is_attached = False
 
     def __len__(self) -> int:
         return len(self._subscriptions)
 
+    # From the program
+
     def subscribe(self, message: PeerSubscribe, now: float) -> None:
         """Want something; a ConditionError if the condition is not sound."""
-        if message.ref in self._by_ref:
+        known = self._by_ref.get(message.ref)
+        if known is not None and self._subscriptions[known].is_same(message):
+            self._attach(known)
             return
-        condition = compile(message.condition)
+        compile(message.condition)  # before what it replaces is given up
+        if known is not None:
+            self.unsubscribe(message.ref, now)
+        handle = self._add(message.ref, message.topic, message.condition, is_durable=message.is_durable)
+        if message.is_durable and self._log.is_kept:
+            self._subscriptions[handle].is_stored = False
+            record = PeerSubscriptionStored(message.ref, message.topic, message.condition)
+            self._log.store(record, ConfirmSubscription(handle), now)
+        if self._ring.is_joined:
+            self._place(handle, now)
+        self._tell_if_active(handle)
+
+    def _add(self, ref: str, topic: str, text: str, *, is_durable: bool) -> int:
+        condition = compile(text)
         handle = next(self._handles)
-        subscription = _Subscription(message.ref, message.topic, message.condition, condition)
+        subscription = _Subscription(ref, topic, text, condition, is_durable)
         subscription.coverer = self._coverer_of(subscription)
-        self._subscriptions[handle] = subscription
-        self._by_ref[message.ref] = handle
-        interest = self._interests.setdefault(message.topic, Interest())
-        interest.add(compiled_condition(handle, condition))
         if subscription.coverer is None:
-            self._place(handle, subscription, now)
-        else:
-            self._tell_if_active(handle)
+            subscription.unplaced = set(self._spaces.homes(topic, condition))
+        self._subscriptions[handle] = subscription
+        self._by_ref[ref] = handle
+        self._interests.setdefault(topic, Interest()).add(compiled_condition(handle, condition))
+        return handle
+
+    def _attach(self, handle: int) -> None:
+        """The program wants what it wanted before: events need wait no more."""
+        subscription = self._subscriptions[handle]
+        subscription.is_attached, subscription.is_told = True, False
+        self._tell_if_active(handle)
+
+    def stored(self, then: ConfirmSubscription) -> None:
+        """A subscription is in the log."""
+        if then.handle in self._subscriptions:
+            self._subscriptions[then.handle].is_stored = True
+            self._tell_if_active(then.handle)
+
+    def not_stored(self, then: ConfirmSubscription, reason: str, now: float) -> None:
+        """A subscription could not be stored: it has not begun."""
+        if (subscription := self._subscriptions.get(then.handle)) is not None:
+            subscription.is_stored = True
+            self.unsubscribe(subscription.ref, now)
+            self._ring.perform(PeerRefused(subscription.ref, f"the subscription could not be stored: {reason}"))
+
+    def unsubscribe(self, ref: str, now: float) -> None:
+        """Want something no more."""
+        handle = self._by_ref.pop(ref, None)
+        if handle is None:
+            return
+        subscription = self._subscriptions.pop(handle)
+        self._interests[subscription.topic].remove(handle)
+        if subscription.is_durable:
+            self._log.store(PeerSubscriptionRemoved(ref), None, now)
+        removal = _Removal(subscription, set())
+        for other_handle, other in self._subscriptions.items():
+            if other.coverer == handle:
+                other.coverer = self._coverer_of(other)
+                if other.coverer is None:
+                    other.unplaced = set(self._spaces.homes(other.topic, other.condition))
+                    removal.waiting.add(other_handle)
+        if subscription.coverer is None:
+            self._removals[handle] = removal
+        for other_handle in removal.waiting:
+            self._place(other_handle, now)
+        self._no_longer_needed(handle, now)
+        self._remove_if_free(handle, now)
+
+    def _no_longer_needed(self, handle: int, now: float) -> None:
+        """A subscription is placed, or has ended: entries that stood in for it may go."""
+        for other, removal in list(self._removals.items()):
+            removal.waiting.discard(handle)
+            self._remove_if_free(other, now)
+
+    def _remove_if_free(self, handle: int, now: float) -> None:
+        removal = self._removals.get(handle)
+        if removal is not None and not removal.waiting:
+            del self._removals[handle]
+            if self._ring.is_joined:
+                work = RemoveWork(self._entry_id(handle), self._ring.me.card.life)
+                self._walk(handle, removal.subscription, work, now)
 
     def _coverer_of(self, subscription: _Subscription) -> int | None:
         placed = (
@@ -94,43 +203,29 @@ class Subscribing:
                 return handle
         return None
 
-    def unsubscribe(self, ref: str, now: float) -> None:
-        """Want something no more."""
-        handle = self._by_ref.pop(ref, None)
-        if handle is None:
-            return
-        subscription = self._subscriptions.pop(handle)
-        self._interests[subscription.topic].remove(handle)
-        for other_handle, other in self._subscriptions.items():
-            if other.coverer == handle:
-                other.coverer = self._coverer_of(other)
-                if other.coverer is None:
-                    self._place(other_handle, other, now)
-        if subscription.coverer is None:
-            self._walk(handle, subscription, RemoveWork(self._entry_id(handle), 1), now)
+    # At the leaves
+
+    def joined(self, now: float) -> None:
+        """The peer has its place: place all entries."""
+        self.refresh(now)
 
     def refresh(self, now: float) -> None:
         """Place all entries again."""
-        for handle, subscription in self._subscriptions.items():
-            if subscription.coverer is None:
-                self._place(handle, subscription, now)
+        for handle in list(self._subscriptions):
+            self._place(handle, now)
 
-    def _place(self, handle: int, subscription: _Subscription, now: float) -> None:
-        if not subscription.is_told:
-            subscription.unplaced = set(self._spaces.homes(subscription.topic, subscription.condition))
-        entry = Entry(
-            self._entry_id(handle),
-            1,
-            self._options.entry_seconds,
-            peer=self._ring.me.card,
-            condition=subscription.text,
-        )
+    def _place(self, handle: int, now: float) -> None:
+        subscription = self._subscriptions[handle]
+        if subscription.coverer is not None:
+            return
+        me = self._ring.me.card
+        seconds = self._options.entry_seconds
+        entry = Entry(self._entry_id(handle), me.life, seconds, peer=me, condition=subscription.text)
         self._walk(handle, subscription, PlaceWork((entry,)), now)
-        self._tell_if_active(handle)  # a condition that nothing satisfies has no place
 
     def _entry_id(self, handle: int) -> str:
-        me = self._ring.me.card
-        return f"{me.name}@{me.life}#{handle}"
+        """What is the same in each life; the life is the entry's version."""
+        return f"{self._ring.me.card.name}#{handle}"
 
     def _walk(self, handle: int, subscription: _Subscription, work: Work, now: float) -> None:
         for space, boxes in self._spaces.homes(subscription.topic, subscription.condition).items():
@@ -144,9 +239,11 @@ class Subscribing:
         if subscription is None or purpose.space not in subscription.unplaced:
             return
         if not is_placed:
-            self._place(purpose.handle, subscription, now)
+            self._place(purpose.handle, now)
             return
         subscription.unplaced.discard(purpose.space)
+        if not subscription.unplaced:
+            self._no_longer_needed(purpose.handle, now)
         self._tell_if_active(purpose.handle)
         for handle, other in list(self._subscriptions.items()):
             if other.coverer == purpose.handle:
@@ -155,22 +252,43 @@ class Subscribing:
     def _tell_if_active(self, handle: int) -> None:
         subscription = self._subscriptions[handle]
         coverer = subscription if subscription.coverer is None else self._subscriptions[subscription.coverer]
-        if not subscription.is_told and not coverer.unplaced:
+        is_ready = subscription.is_attached and subscription.is_stored and not coverer.unplaced
+        if is_ready and not subscription.is_told:
             subscription.is_told = True
             self._ring.perform(PeerSubscribed(subscription.ref))
 
-    def deliver(self, topic: str, event_id: str, event: bytes) -> None:
-        """An event came: deliver it if it satisfies something."""
+    # Events
+
+    def matching(self, topic: str, event: bytes) -> list[int]:
+        """The subscriptions that an event satisfies."""
         interest = self._interests.get(topic)
         if interest is None:
-            return
+            return []
         try:
-            handles = sorted(handle for handle, _ in interest.match([event_attributes(event)]))
+            return sorted(handle for handle, _ in interest.match([event_attributes(event)]))
         except (UnreadableError, EventError):
-            return
-        if handles:
-            refs = tuple(self._subscriptions[handle].ref for handle in handles)
+            return []
+
+    def are_attached(self, handles: Iterable[int]) -> bool:
+        """Whether the program is there for all of some subscriptions."""
+        return all(self._subscriptions[handle].is_attached for handle in handles)
+
+    def deliver(self, topic: str, event_id: str, event: bytes, handles: Iterable[int]) -> None:
+        """Give the program an event that satisfies some subscriptions."""
+        refs = tuple(self._subscriptions[handle].ref for handle in handles)
+        if refs:
             self._ring.perform(PeerDelivered(topic, event_id, event, refs))
+
+    def deliver_multicast(self, topic: str, event_id: str, event: bytes) -> None:
+        """An event came by multicast, and cannot wait: deliver it if it satisfies something."""
+        handles = [handle for handle in self.matching(topic, event) if self._subscriptions[handle].is_attached]
+        self.deliver(topic, event_id, event, handles)
+
+    def records(self) -> Iterator[PeerRecord]:
+        """What stands for all that the log holds of subscriptions."""
+        for each in self._subscriptions.values():
+            if each.is_durable and each.is_stored:
+                yield PeerSubscriptionStored(each.ref, each.topic, each.text)
 
     def unplaced(self) -> Iterator[str]:
         """What is not active yet, for people who look at a run that failed."""

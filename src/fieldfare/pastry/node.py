@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -33,6 +34,7 @@ from fieldfare.pastry.ports import (
     Contact,
     Key,
     Leaves,
+    LoggingApplication,
     NeighboursChanged,
     NodeId,
 )
@@ -254,3 +256,25 @@ class PastryNode:
     def perform(self, effect: Effect) -> None:
         """Have the host do something else."""
         self._out.append(effect)
+
+
+class LoggingPastryNode(PastryNode):
+    """The same for an application that keeps a log. Pastry itself keeps nothing there."""
+
+    _application: LoggingApplication
+
+    def recover(self, record: Any) -> None:
+        """Take up a record of the checkpoint or the log, in order, before the first message."""
+        self._application.recover(record)
+
+    def checkpoint(self) -> Sequence[Any]:
+        """Records that stand for all that were stored so far."""
+        return self._application.checkpoint()
+
+
+def node_for(
+    entry: Entry, application: Application, rng: random.Random, options: PastryOptions = _DEFAULT_OPTIONS
+) -> PastryNode:
+    """A node for an application; it keeps a log if the application does."""
+    kind = LoggingPastryNode if isinstance(application, LoggingApplication) else PastryNode
+    return kind(entry, application, rng, options)

@@ -49,7 +49,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Annotated, Protocol, TypeAlias
+from typing import Annotated, Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 from msgspec import Meta
@@ -213,4 +213,17 @@ class Application(Protocol):
 
     def handle(self, message: Input, now: float) -> Sequence[Effect]:
         """Every input that is not Pastry's own."""
+        ...
+
+
+@runtime_checkable
+class LoggingApplication(Application, Protocol):
+    """An application that keeps a log, and comes back from it. `node_for` makes a node for it that does, too."""
+
+    def recover(self, record: Any) -> None:
+        """Take up a record of the checkpoint or the log, in order, before `started`."""
+        ...
+
+    def checkpoint(self) -> Sequence[Any]:
+        """Records that stand for all that were stored so far."""
         ...

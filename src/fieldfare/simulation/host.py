@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from fieldfare.kernel import Kernel
 from fieldfare.messages import (
+    EDGE_RECORDS,
     Append,
     Effect,
     Fetch,
@@ -25,6 +26,7 @@ from fieldfare.messages import (
     LoggingNode,
     Node,
     NotStored,
+    RecordCodec,
     Started,
     Stored,
     Warn,
@@ -64,6 +66,7 @@ class SimulatedHost:
         self.name = name
         self.clock = network.clock  # the world's
         self.machine_clock = MachineClock(network.clock)  # what the node is told: it may be off, and drift
+        self.records: RecordCodec[Any] = EDGE_RECORDS  # how records are written on the disk; set it before the first
         # These four are looked at when the node starts.
         self.identify: Callable[[str], LinkIdentity] = _anyone  # who is at a place, at the other end of a link
         self.lines: FrameCodec[Any, Any] = EDGE_LINES  # the wire protocol of links,
@@ -107,7 +110,7 @@ class SimulatedHost:
     def log(self) -> SimulatedLog:
         """Its disk, which is there when something is first stored on it."""
         if self._log is None:
-            self._log = SimulatedLog(self.clock, self.rng)
+            self._log = SimulatedLog(self.clock, self.rng, self.records)
         return self._log
 
     @property

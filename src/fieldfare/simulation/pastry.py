@@ -12,15 +12,15 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from fieldfare.messages import Effect, Input, PacketCodec, Withdraw
+from fieldfare.messages import Effect, Input, PacketCodec, RecordCodec, Withdraw
 from fieldfare.pastry.admission import ClosedGroup
 from fieldfare.pastry.bulk import acquaint
 from fieldfare.pastry.ids import is_closer
-from fieldfare.pastry.node import Acquainted, Entry, PastryNode
+from fieldfare.pastry.node import Acquainted, Entry, PastryNode, node_for
 from fieldfare.pastry.options import PastryOptions
 from fieldfare.pastry.pastry_frames import AnyPastryFrame
 from fieldfare.pastry.ports import (
@@ -160,6 +160,7 @@ class SimulatedRing:
         self.options = options
         self.group = ClosedGroup(_SECRET)
         self.packets = CountingPackets(self.group.codec()) if with_packets else None
+        self.records: RecordCodec[Any] | None = None  # of the application's log, if it keeps one
         self.hosts: dict[str, SimulatedHost] = {}
         self.nodes: dict[str, PastryNode] = {}
         self.applications: dict[str, NotingApplication] = {}
@@ -175,6 +176,8 @@ class SimulatedRing:
         chosen = tuple(self.living[:1] if seeds is None else seeds)
         host = self.hosts[name] = self.world.node(name, partial(self._make_node, name, chosen))
         host.datagram_lines = self.packets
+        if self.records is not None:
+            host.records = self.records
         host.start()
         return host
 
@@ -209,7 +212,7 @@ class SimulatedRing:
             seeds = (*islice(others, 1), *seeds)
         rng = self.world.rng(f"life {self._lives}, of {name}")
         entry = Entry(name, self.group, address=name, seeds=seeds)
-        node = PastryNode(entry, self._make_application(name), rng, self.options)
+        node = node_for(entry, self._make_application(name), rng, self.options)
         self.nodes[name] = node
         if name in self._acquainted:
             node.begin_with(self._acquainted[name])

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fieldfare.dmm.options import DmmOptions
-from fieldfare.dmm.peer import DmmPeer
+from fieldfare.dmm.peer import DmmPeer, LoggingDmmPeer
 from fieldfare.dmm.peer_messages import (
+    PeerAccepted,
     PeerDelivered,
     PeerPublish,
     PeerPublished,
@@ -28,6 +29,7 @@ from fieldfare.dmm.peer_messages import (
     PeerSubscribed,
     PeerUnsubscribe,
 )
+from fieldfare.dmm.peer_records import PEER_RECORDS
 from fieldfare.dmm.spaces import TopicScheme
 from fieldfare.messages import Effect, Input
 from fieldfare.pastry.options import PastryOptions
@@ -57,6 +59,7 @@ class PeerPrograms(ABC):
         self.peers: dict[str, DmmPeer] = {}  # those that are up
         self.wanted: dict[str, Wanted] = {}  # by subscription
         self.active: dict[str, float] = {}  # since when subscriptions are acknowledged
+        self.accepted: dict[str, PeerAccepted] = {}  # by event
         self.publishers: dict[str, str] = {}  # by event
         self.published_at: dict[str, float] = {}
         self.deliveries: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by event: how often to whom
@@ -95,6 +98,8 @@ class PeerPrograms(ABC):
         match effect:
             case PeerSubscribed(ref):
                 self.active[ref] = self.clock.now
+            case PeerAccepted(ref):
+                self.accepted[ref] = effect
             case PeerDelivered():
                 ref = json.loads(effect.event)[_REF][0]
                 self.deliveries[ref].update(effect.refs)
@@ -116,21 +121,25 @@ class PeerPrograms(ABC):
 
 
 class SimulatedPeers(PeerPrograms):
-    """Peers on a simulated Pastry ring."""
+    """Peers on a simulated Pastry ring; with `keep_logs` they come back from their disks."""
 
     def __init__(
         self,
         world: World,
         schemes: Mapping[str, TopicScheme] | None = None,
         pastry_options: PastryOptions = _DEFAULT_PASTRY_OPTIONS,
+        *,
+        keep_logs: bool = False,
     ) -> None:
         super().__init__(world.clock)
+        self._peer_class = LoggingDmmPeer if keep_logs else DmmPeer
         self.ring = SimulatedRing(world, pastry_options, self._make_peer)
+        self.ring.records = PEER_RECORDS
         self._schemes = schemes
         self._options: dict[str, DmmOptions] = {}
 
     def _make_peer(self, name: str) -> DmmPeer:
-        peer = self.peers[name] = DmmPeer(self._options[name], self._schemes)
+        peer = self.peers[name] = self._peer_class(self._options[name], self._schemes)
         return peer
 
     def add(self, name: str, options: DmmOptions = _DEFAULT_OPTIONS) -> None:
@@ -147,7 +156,7 @@ class SimulatedPeers(PeerPrograms):
             self._take_effects(name)
 
     def _take_effects(self, name: str) -> None:
-        for effect in (PeerSubscribed, PeerDelivered, PeerPublished, PeerRefused):
+        for effect in (PeerAccepted, PeerSubscribed, PeerDelivered, PeerPublished, PeerRefused):
             self.ring.hosts[name].perform_with(effect, self.told)
 
     def is_right(self) -> bool:
@@ -159,6 +168,11 @@ class SimulatedPeers(PeerPrograms):
         for name in names:
             self.ring.hosts[name].crash()
             del self.peers[name]
+
+    def restart(self, *names: str) -> None:
+        """Some come back, with what is on their disks. Their programs have to subscribe again."""
+        for name in names:
+            self.ring.hosts[name].start()
 
     def tell(self, peer: str, message: Input) -> None:
         """Ask something of a peer."""

@@ -25,7 +25,6 @@ class PeerOptions:
     unsettled_max: int = 10_000  # publications that somebody has not taken yet; then publishing waits,
     unsettled_bytes_max: int = 64 << 20  # or beyond this
     waiting_max: int = 10_000  # events that came for a subscription and were not taken by the program
-    ids_seen_max: int = 100_000  # ids given by publishers, by which a repeated event is known
     pastry: PastryOptions = field(default_factory=PastryOptions)
     dmm: DmmOptions = field(default_factory=DmmOptions)
 

@@ -14,6 +14,7 @@ class Outcome(msgspec.Struct, frozen=True):
     missed: tuple[str, ...] = ()  # peers that wanted it, and did not confirm it while it lived
     outstanding: tuple[str, ...] = ()  # peers that have not confirmed it yet: it is sent to them again while it lives
     is_settled: bool = True  # nothing more is done for it
+    is_stored: bool = False  # it is in this peer's folder: while it lives, a restart does not change what becomes of it
     is_vouched: bool = True  # everybody who wants it is known: else somebody may be asked for still, or be left out
 
     @property
@@ -31,5 +32,6 @@ def together(outcomes: Sequence[Outcome]) -> Outcome:
         tuple(dict.fromkeys(name for each in outcomes for name in each.missed)),
         tuple(dict.fromkeys(name for each in outcomes for name in each.outstanding)),
         all(each.is_settled for each in outcomes),
+        all(each.is_stored for each in outcomes),
         all(each.is_vouched for each in outcomes),
     )

@@ -15,15 +15,16 @@ import re
 import secrets
 import socket
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Literal, Self, TypeVar, overload
 
 import msgspec
 
 from fieldfare.client import wire
 from fieldfare.client.events import Event
-from fieldfare.dmm.peer import DmmPeer
+from fieldfare.dmm.peer import DmmPeer, LoggingDmmPeer
 from fieldfare.dmm.peer_messages import PeerPublish, PeerSubscribe
 from fieldfare.errors import (
     ConditionError,
@@ -36,16 +37,18 @@ from fieldfare.errors import (
 from fieldfare.events import UnreadableError, event_attributes
 from fieldfare.language import compile  # noqa: A004 - see there
 from fieldfare.matching.rows import check_event
-from fieldfare.messages import EVENT_BYTES_MAX, EVENTS_MAX, Name, Notice, Text, Withdraw
-from fieldfare.messages.wording import NAME_RULE, in_words
-from fieldfare.pastry.node import Entry, PastryNode
+from fieldfare.messages import EVENT_BYTES_MAX, EVENTS_MAX, Name, Notice, Withdraw
+from fieldfare.messages.wording import NAME_RULE
+from fieldfare.pastry.node import Entry, node_for
 from fieldfare.qos import Published, Reliability, Requested
 from fieldfare.runtime.host import Host
+from fieldfare.runtime.log_thread import LogThread
 from fieldfare.runtime.peers.admission import admitted_group
 from fieldfare.runtime.peers.options import PeerOptions
 from fieldfare.runtime.peers.outcome import Outcome, together
+from fieldfare.runtime.peers.peer_folder import PeerFolder
 from fieldfare.runtime.peers.peer_socket import bound, reachable_address, resolved, seed_texts
-from fieldfare.runtime.peers.program import PeerProgram
+from fieldfare.runtime.peers.program import PeerProgram, Publication
 from fieldfare.runtime.peers.qos_words import DEFAULT, check_published, check_requested
 from fieldfare.runtime.peers.status import PeerStatus, status_of
 from fieldfare.runtime.peers.strangers import PeerDatagrams
@@ -58,6 +61,7 @@ CONDITION_CHARACTERS_MAX = 1_000  # tables of many conditions travel between pee
 _DEFAULTS = PeerOptions()
 _GOODBYE_SECONDS = 1.0  # for others to confirm that they know; who does not, finds out
 _LEFT = "this peer has left the ring"
+_DURABLE = "durable "  # the refs of durable subscriptions begin so, and go on with their names
 _attributes = msgspec.json.Decoder(Attributes)
 
 
@@ -67,15 +71,23 @@ def peer(
     listen: str = "127.0.0.1:0",
     secret: str | bytes | None = None,
     name: str | None = None,
+    folder: str | Path | None = None,
     options: PeerOptions = _DEFAULTS,
 ) -> Peer:
     """A peer, to be entered with `async with`; inside, it is on the ring.
 
     `join` names members, as HOST:PORT; without any, this peer is the first of a ring. It listens for UDP at `listen`.
     All peers of a ring share a `secret`, which only peers on loopback can do without. A `name` is unique on the ring;
-    without one, it is made up.
+    without one, it is made up. With a `folder`, what the peer has accepted and what it wants survive a restart.
     """
-    return Peer(seed_texts(join), listen=listen, secret=secret, name=name or made_up_name(), options=options)
+    return Peer(
+        seed_texts(join),
+        listen=listen,
+        secret=secret,
+        name=name,
+        folder=None if folder is None else Path(folder),
+        options=options,
+    )
 
 
 def made_up_name() -> str:
@@ -92,18 +104,21 @@ class Peer:
         *,
         listen: str,
         secret: str | bytes | None,
-        name: str,
+        name: str | None,
+        folder: Path | None,
         options: PeerOptions,
     ) -> None:
-        _check_name("name", name)
+        if name is not None:
+            _check_name("name", name)
         for topic in options.schemes:
             _check_name("topic", topic)
-        self.name, self.options = name, options
+        self.name, self.options = name or "", options
         self.address = ""  # where others reach it, once it is entered
         self._seeds, self._listen, self._secret = seeds, listen, secret
+        self._folder = None if folder is None else PeerFolder(folder)
         self._schemes = options.schemes
         self._program = PeerProgram(options)
-        self._dmm = DmmPeer(options.dmm, self._schemes)
+        self._dmm = (DmmPeer if folder is None else LoggingDmmPeer)(options.dmm, self._schemes)
         self._round_ended = asyncio.Event()  # of the node
         self._is_open = False
 
@@ -111,31 +126,33 @@ class Peer:
 
     async def __aenter__(self) -> Self:
         seeds = await resolved(self._seeds)
-        opened = bound(self._listen)
-        try:
+        async with AsyncExitStack() as stack:
+            opened = bound(self._listen)
+            stack.callback(opened.close)
             self.address = reachable_address(opened, self.options.advertise, seeds)
             group = admitted_group(self._secret, (self.address, *seeds))
-            self._node = PastryNode(
-                Entry(self.name, group, self.address, seeds),
-                self._dmm,
-                random.SystemRandom(),
-                self.options.pastry,
-            )
+            log = self._open_folder(stack)
+            entry = Entry(self.name, group, self.address, seeds)
+            self._node = node_for(entry, self._dmm, random.SystemRandom(), self.options.pastry)
             codec = group.codec()
             self._udp = PeerDatagrams(codec.encode_line, codec.decode_packet, opened)
-            self._host = Host(self._node, self._udp, self._program)
+            self._host = Host(self._node, *log, self._udp, self._program)
             self._host.kernel.at_round_end(self._round_ended.set)
             await self._host.start()
-        except BaseException:
-            opened.close()
-            raise
-        try:
+            stack.push_async_callback(self._host.stop)
             await self._join(seeds)
-        except BaseException:
-            await self._host.stop()
-            raise
+            self._closing = stack.pop_all()
         self._is_open = True
         return self
+
+    def _open_folder(self, stack: AsyncExitStack) -> tuple[LogThread, ...]:
+        if self._folder is None:
+            self.name = self.name or made_up_name()
+            return ()
+        stack.callback(self._folder.close)
+        self.name = self._folder.open(self.name or None, made_up_name())
+        _check_name("name", self.name)
+        return (LogThread(self._folder.opened),)
 
     async def _join(self, seeds: tuple[str, ...]) -> None:
         try:
@@ -171,13 +188,16 @@ class Peer:
         await self.leave(is_patient=error is None)
 
     async def leave(self, *, is_patient: bool = True) -> None:
-        """Say goodbye. A patient peer first tries, for a while, to bring what it published to all who want it."""
+        """Say goodbye. A patient peer first tries, for a while, to bring what it published to all who want it.
+
+        Durable subscriptions stay in the folder. The others end.
+        """
         if not self._is_open:
             return
         self._is_open = False
         calling = [each.calling for each in self._program.subscriptions if each.calling is not None]
         for subscription in self._program.subscriptions:
-            await subscription.unsubscribe()
+            await subscription.unsubscribe() if not subscription.request.is_durable else subscription.end(None)
         with suppress(TimeoutError):
             async with asyncio.timeout(self.options.leave_seconds if is_patient else 0.0):
                 await self._program.all_settled()
@@ -187,7 +207,7 @@ class Peer:
             async with asyncio.timeout(_GOODBYE_SECONDS):
                 await self._until(lambda: not self._host.kernel.has_inputs and not len(self._node.courier))
         self._program.close(_LEFT)
-        await self._host.stop()
+        await self._closing.aclose()
         if calling:
             _, late = await asyncio.wait(calling, timeout=self.options.leave_seconds if is_patient else 0.0)
             for task in late:
@@ -200,52 +220,54 @@ class Peer:
     # Publishing
 
     async def publish(
-        self, topic: str, events: Any, *, ids: Sequence[str] | None = None, qos: Published | None = None
+        self,
+        topic: str,
+        events: Any,
+        *,
+        until: Literal["settled", "accepted"] = "settled",
+        qos: Published | None = None,
     ) -> Outcome:
         """Publish an event, or a list of events; return when all peers that want them have them.
 
         If that takes longer than `options.settle_seconds`, because a peer does not answer, it returns all the same:
         the outcome says which peers are outstanding. They are tried until the events' lifespan is over, as long as
-        this peer is there. Events are what `Client.publish` takes. A peer that gets an id of the same publisher again
-        knows it, for a while.
+        this peer is there. With `until="accepted"` it returns when this peer has the events, in its folder if it has
+        one. Events are what `Client.publish` takes.
         """
-        waiting = await self._publish(topic, events, ids, qos or Published())
-        await asyncio.wait(waiting.values(), timeout=self.options.settle_seconds)
-        return together([self._outcome_now(ref, future) for ref, future in waiting.items()])
+        publications = await self._publish(topic, events, qos or Published())
+        await asyncio.gather(*(each.accepted for each in publications))
+        if until == "settled":
+            await asyncio.wait([each.outcome for each in publications], timeout=self.options.settle_seconds)
+        return together([self._outcome_now(each) for each in publications])
 
-    def _outcome_now(self, ref: str, future: asyncio.Future[Outcome]) -> Outcome:
-        if future.done():
-            return future.result()
-        outstanding = self._dmm.publishing.outstanding(ref)
-        return Outcome(0, outstanding=outstanding, is_settled=False, is_vouched=bool(outstanding))
+    def _outcome_now(self, publication: Publication) -> Outcome:
+        if publication.outcome.done():
+            return publication.outcome.result()
+        outstanding, is_stored = self._dmm.publishing.outstanding(publication.ref), publication.is_stored
+        return Outcome(0, (), outstanding, is_settled=False, is_stored=is_stored, is_vouched=bool(outstanding))
 
     @property
     def outstanding(self) -> tuple[str, ...]:
         """Peers that have not confirmed something that this one published, and that still lives."""
         return self._dmm.publishing.outstanding() if self._is_open else ()
 
-    async def publish_soon(
-        self, topic: str, events: Any, *, ids: Sequence[str] | None = None, qos: Published | None = None
-    ) -> asyncio.Future[Outcome]:
+    async def publish_soon(self, topic: str, events: Any, *, qos: Published | None = None) -> asyncio.Future[Outcome]:
         """Publish, but wait only while too many publications are unsettled; the future has the final outcome."""
-        waiting = await self._publish(topic, events, ids, qos or Published())
-        return asyncio.ensure_future(_all(list(waiting.values())))
+        publications = await self._publish(topic, events, qos or Published())
+        return asyncio.ensure_future(_all([each.outcome for each in publications]))
 
-    async def _publish(
-        self, topic: str, events: Any, ids: Sequence[str] | None, qos: Published
-    ) -> dict[str, asyncio.Future[Outcome]]:
+    async def _publish(self, topic: str, events: Any, qos: Published) -> list[Publication]:
         self._check_open()
         _check_name("topic", topic, is_setting=False)
         check_published(self._reliability(topic), self.options.lifespan_seconds_max, qos)
         lines = _checked_lines(events if isinstance(events, (list, tuple)) else [events])
-        given_ids = _checked_ids(ids, len(lines))
         lifespan_seconds = qos.lifespan_seconds or self.options.lifespan_seconds
-        waiting: dict[str, asyncio.Future[Outcome]] = {}
-        for line, given_id in zip(lines, given_ids, strict=True):
+        publications: list[Publication] = []
+        for line in lines:
             await self._program.room_to_publish()
-            ref = self._program.next_ref()
-            waiting[ref] = self._program.publish(PeerPublish(ref, topic, line, lifespan_seconds, given_id))
-        return waiting
+            message = PeerPublish(self._program.next_ref(), topic, line, lifespan_seconds)
+            publications.append(self._program.publish(message))
+        return publications
 
     # Subscribing
 
@@ -256,6 +278,7 @@ class Peer:
         condition: str,
         on_event: Callable[[Event[Attributes]], Any] | None = ...,
         *,
+        name: str | None = ...,
         qos: Requested = ...,
         on_notice: Callable[[Notice], object] | None = ...,
     ) -> PeerSubscription[Attributes]: ...
@@ -268,6 +291,7 @@ class Peer:
         on_event: Callable[[Event[T]], Any] | None = ...,
         *,
         type: type[T],
+        name: str | None = ...,
         qos: Requested = ...,
         on_notice: Callable[[Notice], object] | None = ...,
     ) -> PeerSubscription[T]: ...
@@ -279,6 +303,7 @@ class Peer:
         on_event: Callable[[Event[Any]], Any] | None = None,
         *,
         type: Any = None,  # noqa: A002 - as msgspec calls it
+        name: str | None = None,
         qos: Requested = DEFAULT,
         on_notice: Callable[[Notice], object] | None = None,
     ) -> PeerSubscription[Any]:
@@ -287,13 +312,16 @@ class Peer:
         Await the result: from then on every such event comes. A callback is a function or a coroutine; if it fails,
         that is logged, and it is called for the next event. With a `type`, a msgspec.Struct or a dataclass, the events'
         attributes are of that type. `on_notice` is called when events had to be dropped.
+
+        With a `name`, for which the peer needs a folder, it is durable: it survives a restart of the peer, and events
+        that live long enough wait for the program to subscribe by this name again.
         """
         self._check_open()
         _check_name("topic", topic, is_setting=False)
         check_requested(self._reliability(topic), qos)
         _check_condition(condition)
         subscription = PeerSubscription(
-            PeerSubscribe(self._program.next_ref(), topic, condition),
+            PeerSubscribe(self._subscription_ref(name), topic, condition, is_durable=name is not None),
             _attributes if type is None else msgspec.json.Decoder(type),
             bound=WaitingBound(qos.keep_last or self.options.waiting_max, is_wanted=qos.keep_last is not None),
             on_event=on_event,
@@ -302,6 +330,14 @@ class Peer:
         )
         self._program.subscribe(subscription)
         return subscription
+
+    def _subscription_ref(self, name: str | None) -> str:
+        if name is None:
+            return self._program.next_ref()
+        _check_name("name", name, is_setting=False)
+        if self._folder is None:
+            raise RefusedError("invalid", f"subscription {name!r}: a durable one needs a peer that has a folder")
+        return f"{_DURABLE}{name}"
 
     async def unsubscribe(self, subscription: PeerSubscription[Any]) -> None:
         """End a subscription of this peer."""
@@ -354,14 +390,3 @@ def _checked_lines(events: Sequence[Any]) -> list[bytes]:
         except (EventError, UnreadableError) as error:
             raise RefusedError("invalid", f"an event cannot be matched: {error}") from error
     return lines
-
-
-def _checked_ids(ids: Sequence[str] | None, event_count: int) -> Sequence[str]:
-    if ids is None:
-        return [""] * event_count
-    if len(ids) != event_count:
-        raise RefusedError("invalid", f"there are {event_count:,} events and {len(ids):,} ids: give one for each")
-    try:
-        return msgspec.convert(list(ids), list[Text])
-    except msgspec.ValidationError as error:
-        raise RefusedError("invalid", in_words(error, "ids")) from error

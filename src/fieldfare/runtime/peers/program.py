@@ -6,7 +6,7 @@ It is a capability of the host. Subscriptions and publications are known by refs
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Raw
 
 from fieldfare.dmm.peer_messages import (
+    PeerAccepted,
     PeerDelivered,
     PeerPublish,
     PeerPublished,
@@ -22,8 +23,7 @@ from fieldfare.dmm.peer_messages import (
     PeerSubscribed,
     PeerUnsubscribe,
 )
-from fieldfare.dmm.publishing import parsed_event_id
-from fieldfare.errors import NotConnectedError, RefusedError
+from fieldfare.errors import FieldfareError, NotConnectedError, RefusedError
 from fieldfare.messages import Delivery
 from fieldfare.runtime.host import Capability, Host
 from fieldfare.runtime.peers.options import PeerOptions
@@ -31,10 +31,15 @@ from fieldfare.runtime.peers.outcome import Outcome
 from fieldfare.runtime.peers.subscription import PeerSubscription
 
 
-@dataclass(frozen=True, slots=True)
-class _Unsettled:
-    outcome: asyncio.Future[Outcome]
+@dataclass(slots=True)
+class Publication:
+    """An event that this program published, until nothing more is done for it."""
+
+    ref: str
     size_bytes: int
+    accepted: asyncio.Future[None]  # the peer has it, in its log if it keeps one
+    outcome: asyncio.Future[Outcome]
+    is_stored: bool = False
 
 
 class PeerProgram(Capability):
@@ -42,21 +47,22 @@ class PeerProgram(Capability):
 
     def __init__(self, options: PeerOptions) -> None:
         self._options = options
+        self._life = secrets.token_hex(4)  # so that refs in the log of an earlier life are others
         self._refs = count(1)
         self._positions = count(1)
         self._subscriptions: dict[str, PeerSubscription[Any]] = {}
-        self._unsettled: dict[str, _Unsettled] = {}
+        self._unsettled: dict[str, Publication] = {}
         self._unsettled_bytes = 0
         self._changed = asyncio.Event()  # a publication was settled
-        self._ids_seen: OrderedDict[tuple[str, str, str], None] = OrderedDict()
         self._over: str | None = None  # why nothing more can be asked for
-        self.delivered_count = self.repeated_count = self.published_count = 0
+        self.delivered_count = self.published_count = 0
 
     def install(self, host: Host) -> None:
         """Perform what the node tells its program."""
         self._host = host
         host.kernel.provide(PeerSubscribed, self._subscribed)
         host.kernel.provide(PeerDelivered, self._delivered)
+        host.kernel.provide(PeerAccepted, self._accepted)
         host.kernel.provide(PeerPublished, self._published)
         host.kernel.provide(PeerRefused, self._refused)
 
@@ -71,8 +77,8 @@ class PeerProgram(Capability):
     # What the program asks for
 
     def next_ref(self) -> str:
-        """A name for something that is asked for."""
-        return str(next(self._refs))
+        """A name for something that is asked for. No other has it, in no life of this peer."""
+        return f"{self._life}.{next(self._refs)}"
 
     def subscribe(self, subscription: PeerSubscription[Any]) -> None:
         """Want something."""
@@ -87,16 +93,17 @@ class PeerProgram(Capability):
         if self._subscriptions.pop(ref, None) is not None:
             self._host.tell(PeerUnsubscribe(ref))
 
-    def publish(self, message: PeerPublish) -> asyncio.Future[Outcome]:
-        """Publish an event; the future is done when nothing more is to be done for it."""
+    def publish(self, message: PeerPublish) -> Publication:
+        """Publish an event."""
         if self._over is not None:
             raise NotConnectedError(self._over)
-        outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._unsettled[message.ref] = _Unsettled(outcome, len(message.event))
-        self._unsettled_bytes += len(message.event)
+        loop, size_bytes = asyncio.get_running_loop(), len(message.event)
+        publication = Publication(message.ref, size_bytes, loop.create_future(), loop.create_future())
+        self._unsettled[message.ref] = publication
+        self._unsettled_bytes += size_bytes
         self.published_count += 1
         self._host.tell(message)
-        return outcome
+        return publication
 
     async def room_to_publish(self) -> None:
         """Wait until one more publication may be unsettled."""
@@ -120,10 +127,8 @@ class PeerProgram(Capability):
         for subscription in self.subscriptions:
             subscription.end(None)
         self._subscriptions.clear()
-        for unsettled in self._unsettled.values():
-            if not unsettled.outcome.done():
-                unsettled.outcome.set_exception(NotConnectedError(reason))
-                unsettled.outcome.exception()  # who does not look at it is not told by a warning either
+        for publication in self._unsettled.values():
+            _fail(publication, NotConnectedError(reason))
         self._unsettled.clear()
         self._changed.set()
 
@@ -134,45 +139,49 @@ class PeerProgram(Capability):
             subscription.confirm()
 
     def _delivered(self, effect: PeerDelivered) -> None:
-        publisher, given_id = parsed_event_id(effect.event_id)
-        if given_id and not self._is_new(effect.topic, publisher, given_id):
-            self.repeated_count += 1
-            return
         self.delivered_count += 1
-        delivery = Delivery(
-            next(self._positions), given_id or effect.event_id, self._host.now(), Raw(effect.event), publisher
-        )
+        publisher = publisher_of(effect.event_id)
+        delivery = Delivery(next(self._positions), effect.event_id, self._host.now(), Raw(effect.event), publisher)
         for ref in effect.refs:
             if (subscription := self._subscriptions.get(ref)) is not None:
                 subscription.give(delivery)
 
-    def _is_new(self, topic: str, publisher: str, given_id: str) -> bool:
-        key = (topic, publisher, given_id)
-        if key in self._ids_seen:
-            return False
-        self._ids_seen[key] = None
-        if len(self._ids_seen) > self._options.ids_seen_max:
-            self._ids_seen.popitem(last=False)
-        return True
+    def _accepted(self, effect: PeerAccepted) -> None:
+        publication = self._unsettled.get(effect.ref)
+        if publication is not None:
+            publication.is_stored = effect.is_stored
+            if not publication.accepted.done():
+                publication.accepted.set_result(None)
 
     def _published(self, effect: PeerPublished) -> None:
-        self._settle(effect.ref, Outcome(effect.taken, effect.missed, is_vouched=effect.is_vouched), None)
+        publication = self._forget(effect.ref)
+        if publication is not None and not publication.outcome.done():
+            stored = publication.is_stored
+            outcome = Outcome(effect.taken, effect.missed, is_stored=stored, is_vouched=effect.is_vouched)
+            publication.outcome.set_result(outcome)
 
     def _refused(self, effect: PeerRefused) -> None:
-        error = RefusedError("invalid", effect.reason)
+        error = RefusedError("busy", effect.reason)  # what is not sound was refused before it came to the node
         if (subscription := self._subscriptions.pop(effect.ref, None)) is not None:
             subscription.end(error)
-        self._settle(effect.ref, None, error)
+        if (publication := self._forget(effect.ref)) is not None:
+            _fail(publication, error)
 
-    def _settle(self, ref: str, outcome: Outcome | None, error: RefusedError | None) -> None:
-        unsettled = self._unsettled.pop(ref, None)
-        if unsettled is None:
-            return
-        self._unsettled_bytes -= unsettled.size_bytes
-        self._changed.set()
-        if unsettled.outcome.done():
-            return
-        if outcome is not None:
-            unsettled.outcome.set_result(outcome)
-        elif error is not None:
-            unsettled.outcome.set_exception(error)
+    def _forget(self, ref: str) -> Publication | None:
+        publication = self._unsettled.pop(ref, None)
+        if publication is not None:
+            self._unsettled_bytes -= publication.size_bytes
+            self._changed.set()
+        return publication
+
+
+def _fail(publication: Publication, error: FieldfareError) -> None:
+    for future in (publication.accepted, publication.outcome):
+        if not future.done():
+            future.set_exception(error)
+            future.exception()  # who does not look at it is not told by a warning either
+
+
+def publisher_of(event_id: str) -> str:
+    """The peer that published an event: ids begin with the name of its log, which begins with the peer's."""
+    return event_id.partition("@")[0]

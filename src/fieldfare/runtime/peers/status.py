@@ -77,14 +77,14 @@ def status_of(node: PastryNode, dmm: DmmPeer, udp: PeerDatagrams, program: PeerP
         subscriptions=len(dmm.subscribing),
         load={
             "unsettled_publications": len(program),
-            "undelivered_events": len(dmm.outboxes),
+            "undelivered_events": len(dmm.publishing.outboxes),
             "open_requests": len(dmm.requests),
             "unacknowledged_messages": len(node.courier),
         },
         counts={
             "published": program.published_count,
             "delivered": program.delivered_count,
-            "repeated": program.repeated_count,
+            "held": dmm.held,
             **counts,
             "packets_unreadable": udp.unreadable_count,
             "packets_unsent": udp.unsent_count,
