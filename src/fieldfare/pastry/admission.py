@@ -4,13 +4,14 @@ A node's id is a keyed hash of its name. Ids never travel: everybody finds them 
 another place than its name gives. Every packet is sealed with an HMAC.
 
 The secret excludes outsiders only. A member can try names until the hash lies where it wants to be, and can speak in
-another member's name. A group whose members do not trust each other needs certificates, which are not there yet.
+another member's name. A group whose members do not trust each other needs certificates: see `certificates`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+from abc import ABC, abstractmethod
 
 from fieldfare.messages import PacketCodec
 from fieldfare.pastry.ids import ID_BYTES
@@ -20,14 +21,16 @@ from fieldfare.pastry.ports import Card, Contact, NodeId
 _REMEMBERED_MAX = 100_000  # names whose ids need not be computed again
 
 
-class ClosedGroup:
-    """The members of one group. Nodes of one process may share it."""
+class Ids(ABC):
+    """The places of nodes on a ring, which follow from their names."""
 
-    def __init__(self, secret: bytes) -> None:
-        self._id_key = _derived(secret, b"the ids of nodes")
-        self._seal_key = _derived(secret, b"the seals of packets")
+    def __init__(self) -> None:
         self._ids: dict[str, NodeId] = {}
         self._contacts: dict[Card, Contact] = {}
+
+    @abstractmethod
+    def _make_id(self, name: str) -> NodeId:
+        """The place that a name gives."""
 
     def id_of(self, name: str) -> NodeId:
         """The place of a node on the ring."""
@@ -35,8 +38,7 @@ class ClosedGroup:
         if known is None:
             if len(self._ids) >= _REMEMBERED_MAX:
                 self._ids.clear()
-            keyed = hmac.digest(self._id_key, name.encode("utf-8", "surrogatepass"), hashlib.sha256)
-            known = self._ids[name] = int.from_bytes(keyed[:ID_BYTES], "big")
+            known = self._ids[name] = self._make_id(name)
         return known
 
     def contact(self, card: Card) -> Contact:
@@ -47,6 +49,19 @@ class ClosedGroup:
                 self._contacts.clear()
             known = self._contacts[card] = Contact(self.id_of(card.name), card)
         return known
+
+
+class ClosedGroup(Ids):
+    """The members of one group. Nodes of one process may share it."""
+
+    def __init__(self, secret: bytes) -> None:
+        super().__init__()
+        self._id_key = _derived(secret, b"the ids of nodes")
+        self._seal_key = _derived(secret, b"the seals of packets")
+
+    def _make_id(self, name: str) -> NodeId:
+        keyed = hmac.digest(self._id_key, name.encode("utf-8", "surrogatepass"), hashlib.sha256)
+        return int.from_bytes(keyed[:ID_BYTES], "big")
 
     def codec(self) -> PacketCodec[AnyPastryFrame]:
         """How frames become sealed packets and back. What is not sealed with the secret cannot be read."""

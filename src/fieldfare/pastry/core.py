@@ -8,7 +8,7 @@ from enum import Enum
 
 from fieldfare.messages import Effect, SendDatagram
 from fieldfare.pastry.acquaintances import Acquaintances
-from fieldfare.pastry.admission import ClosedGroup
+from fieldfare.pastry.admission import Ids
 from fieldfare.pastry.courier import Courier
 from fieldfare.pastry.options import PastryOptions
 from fieldfare.pastry.pastry_frames import AnyPastryFrame
@@ -31,7 +31,7 @@ class NodeCore:
     place: Place
     acquaintances: Acquaintances
     courier: Courier
-    group: ClosedGroup
+    group: Ids
     options: PastryOptions
     rng: random.Random
     out: list[Effect]

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from fieldfare.messages import Effect, SendDatagram, SetTimer
 from fieldfare.pastry.acquaintances import Acquaintances
-from fieldfare.pastry.admission import ClosedGroup
+from fieldfare.pastry.admission import Ids
 from fieldfare.pastry.fragments import WINDOW, Transfer
 from fieldfare.pastry.options import PastryOptions
 from fieldfare.pastry.pastry_frames import Acknowledge, Hop, Join, Note, NumberedFrame, PastryFrame, PastryTimer, Piece
@@ -62,7 +62,7 @@ class Courier:
     def __init__(
         self,
         me: Contact,
-        group: ClosedGroup,
+        group: Ids,
         acquaintances: Acquaintances,
         options: PastryOptions,
         out: list[Effect],

@@ -18,7 +18,7 @@ import msgspec
 
 from fieldfare.messages import DatagramReceived, Effect, Input, Started, TimerDue, Withdraw
 from fieldfare.pastry.acquaintances import Acquaintances
-from fieldfare.pastry.admission import ClosedGroup
+from fieldfare.pastry.admission import Ids
 from fieldfare.pastry.core import NodeCore, Phase
 from fieldfare.pastry.courier import Courier
 from fieldfare.pastry.forwarding import Forwarding
@@ -60,7 +60,7 @@ class Entry:
     """How a node gets on a ring: its name, which decides its place, its group, and who lets it in."""
 
     name: str
-    group: ClosedGroup
+    group: Ids
     address: str = ""  # where others reach it; without it they take what they see, but it can give its card to nobody
     seeds: Sequence[str] = ()  # addresses of members; without any but its own, the node is the first of a ring
 

@@ -12,12 +12,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from fieldfare.messages import Effect, Input, PacketCodec, RecordCodec, Withdraw
-from fieldfare.pastry.admission import ClosedGroup
+from fieldfare.messages import Effect, Input, Node, PacketCodec, RecordCodec, Withdraw
+from fieldfare.pastry.admission import ClosedGroup, Ids
 from fieldfare.pastry.bulk import acquaint
 from fieldfare.pastry.ids import is_closer
 from fieldfare.pastry.node import Acquainted, Entry, PastryNode, node_for
@@ -37,6 +37,9 @@ from fieldfare.pastry.ports import (
 )
 from fieldfare.simulation.host import SimulatedHost
 from fieldfare.simulation.world import World
+
+if TYPE_CHECKING:  # it needs an optional package
+    from fieldfare.pastry.sealing import SealedNode
 
 _DEFAULT_OPTIONS = PastryOptions()
 _SECRET = b"the secret of a simulated ring"
@@ -141,9 +144,21 @@ class CountingPackets(PacketCodec[AnyPastryFrame]):
             return []
 
 
-class SimulatedRing:
-    """Nodes by name. Frames travel as objects, which is faster, or with `packets` as sealed bytes.
+class SealByCertificates(Protocol):
+    """How the nodes of a ring prove themselves by certificates (see `fieldfare.pastry.sealing`)."""
 
+    group: Ids
+
+    def around(self, name: str, node: Node) -> SealedNode:
+        """What seals the packets of a node."""
+        ...
+
+
+class SimulatedRing:
+    """Nodes by name.
+
+    Frames travel as objects, which is faster; or as bytes: `with_packets` that are sealed with the group's secret, or,
+    with `seal`, for each receiver.
     `make_application` makes what runs on each node; without it, what nodes get is noted in `deliveries` and in
     `applications`.
     """
@@ -155,11 +170,15 @@ class SimulatedRing:
         make_application: Callable[[str], Application] | None = None,
         *,
         with_packets: bool = False,
+        seal: SealByCertificates | None = None,
     ) -> None:
         self.world = world
         self.options = options
-        self.group = ClosedGroup(_SECRET)
-        self.packets = CountingPackets(self.group.codec()) if with_packets else None
+        group = ClosedGroup(_SECRET)
+        self.group: Ids = group if seal is None else seal.group
+        self.packets = CountingPackets(group.codec()) if with_packets else None
+        self.sealed: dict[str, SealedNode] = {}  # with certificates, what is around each node
+        self._seal = seal
         self.records: RecordCodec[Any] | None = None  # of the application's log, if it keeps one
         self.hosts: dict[str, SimulatedHost] = {}
         self.nodes: dict[str, PastryNode] = {}
@@ -205,7 +224,7 @@ class SimulatedRing:
             self.add(name, seeds=())
         self._acquainted.clear()
 
-    def _make_node(self, name: str, seeds: tuple[str, ...]) -> PastryNode:
+    def _make_node(self, name: str, seeds: tuple[str, ...]) -> Node:
         self._lives += 1
         if name in self.nodes:  # it comes back, and its seeds may be gone
             others = (each for each in self.living if each != name and self.nodes[each].is_joined)
@@ -216,7 +235,10 @@ class SimulatedRing:
         self.nodes[name] = node
         if name in self._acquainted:
             node.begin_with(self._acquainted[name])
-        return node
+        if self._seal is None:
+            return node
+        sealed = self.sealed[name] = self._seal.around(name, node)
+        return sealed
 
     def _noting(self, name: str) -> NotingApplication:
         made = self.applications[name] = NotingApplication(name, self)
