@@ -118,17 +118,11 @@ def test_iterating_types_and_coroutines() -> None:
 
             await other.subscribe("traffic", "speed < 25", take, type=Speed)
             async with other.subscribe("traffic", "speed < 25", type=Speed) as slow:
-                await one.publish("traffic", [{"road": "A1", "speed": 2}, Speed("A2", 20.0)], ids=["x", "y"])
+                await one.publish("traffic", [{"road": "A1", "speed": 2}, Speed("A2", 20.0)])
                 got = [await anext(slow), await anext(slow)]
-                assert {(event.attributes.road, event.id, event.publisher) for event in got} == {
-                    ("A1", "x", "p0"),
-                    ("A2", "y", "p0"),
-                }
-            await until(lambda: len(called) == 2)  # the first call failed, and the second was made
-            assert (await one.publish("traffic", {"road": "A1", "speed": 2}, ids=["x"])).is_complete
-            assert (await one.publish("traffic", {"road": "A3", "speed": 2}, ids=["z"])).is_complete
-            await until(lambda: "A3" in called)
-            assert sorted(called) == ["A1", "A2", "A3"]  # the repeated id was known
+                assert {(event.attributes.road, event.publisher) for event in got} == {("A1", "p0"), ("A2", "p0")}
+                assert len({event.id for event in got}) == 2
+            await until(lambda: sorted(called) == ["A1", "A2"])  # one call failed, and both were made
             assert [event async for event in slow] == []  # it has ended
 
     run(story)
@@ -226,7 +220,7 @@ def test_a_slow_program_is_told_what_it_lost() -> None:
 def test_words_that_peers_cannot_keep_are_refused(qos: Requested) -> None:
     async def story() -> None:
         async with ring(1) as (peer,):
-            with pytest.raises(IncompatibleQosError, match="peers|between"):
+            with pytest.raises(IncompatibleQosError, match=r"peers|between"):
                 peer.subscribe("t", "TRUE", qos=qos)
 
     run(story)
@@ -250,8 +244,6 @@ def test_bad_input_is_refused_and_nothing_of_it_happens() -> None:
             for event in bad:
                 with pytest.raises(RefusedError):
                     await peer.publish("t", [{"a": 1}, event] if event else event)
-            with pytest.raises(RefusedError, match="one for each"):
-                await peer.publish("t", {"a": 1}, ids=["x", "y"])
             for published in (Published(durability="transient"), Published(lifespan_seconds=1e6)):
                 with pytest.raises(IncompatibleQosError):
                     await peer.publish("t", {"a": 1}, qos=published)
@@ -269,8 +261,8 @@ def test_who_is_not_let_in_is_told_why() -> None:
         secret = "a secret of many bytes"  # noqa: S105 - of a test
         async with fieldfare.peer(secret=secret, name="first", options=FAST) as first:
             with pytest.raises(UnauthenticatedError, match="another secret") as wrong:
-                await fieldfare.peer(first.address, secret="not that secret, no", options=hasty).__aenter__()
-            assert "not that" not in str(wrong.value)
+                await fieldfare.peer(first.address, secret=secret[::-1], options=hasty).__aenter__()
+            assert secret[::-1] not in str(wrong.value)
             async with fieldfare.peer(first.address, secret=secret, options=FAST) as second:
                 assert second.status().neighbours[0].name == "first"
             taken = first.address
@@ -309,12 +301,13 @@ def test_bad_settings_are_refused(arguments: dict[str, Any], reason: str) -> Non
 
 def test_who_listens_everywhere_is_reached_where_the_way_to_a_member_begins() -> None:
     async def story() -> None:
-        async with ring(1) as (first,):
-            async with fieldfare.peer(first.address, listen="0.0.0.0:0", options=FAST) as second:  # noqa: S104 - a test
-                assert second.address.startswith("127.0.0.1:")
-                got = await second.subscribe("t", "TRUE")
-                await first.publish("t", {"a": 1})
-                assert (await anext(got)).attributes == {"a": 1}
+        async with AsyncExitStack() as stack:
+            (first,) = await stack.enter_async_context(ring(1))
+            second = await stack.enter_async_context(fieldfare.peer(first.address, listen="0.0.0.0:0", options=FAST))
+            assert second.address.startswith("127.0.0.1:")
+            got = await second.subscribe("t", "TRUE")
+            await first.publish("t", {"a": 1})
+            assert (await anext(got)).attributes == {"a": 1}
 
     run(story)
 

@@ -150,9 +150,8 @@ class Peer:
             self.name = self.name or made_up_name()
             return ()
         stack.callback(self._folder.close)
-        self.name = self._folder.open(self.name or None, made_up_name())
-        _check_name("name", self.name)
-        return (LogThread(self._folder.opened),)
+        self.name, journal = self._folder.open(self.name or None, made_up_name())
+        return (LogThread(journal),)
 
     async def _join(self, seeds: tuple[str, ...]) -> None:
         try:
@@ -296,7 +295,7 @@ class Peer:
         on_notice: Callable[[Notice], object] | None = ...,
     ) -> PeerSubscription[T]: ...
 
-    def subscribe(
+    def subscribe(  # noqa: PLR0913 - the client's, and a callback
         self,
         topic: str,
         condition: str,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fieldfare.dmm.peer_records import PEER_RECORDS, PeerRecord
-from fieldfare.durable import write_durably
+from fieldfare.durable import NewFile, make_folder
 from fieldfare.errors import ConfigError, ServiceError
 from fieldfare.store.journal import Journal
 
@@ -17,22 +17,23 @@ class PeerFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.journal: Journal[PeerRecord] | None = None
+        self._journal: Journal[PeerRecord] | None = None
 
-    def open(self, name: str | None, made_up_name: str) -> str:
-        """Open the log; the peer's name: that of the folder, which keeps it from the first time on."""
+    def open(self, name: str | None, made_up_name: str) -> tuple[str, Journal[PeerRecord]]:
+        """The peer's name, which is that of the folder from the first time on, and its log."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(self._folder, 0o700)
             kept = self._kept_name()
             if kept is not None and name is not None and name != kept:
                 raise ConfigError(f"folder: {self._folder} is the folder of peer {kept!r}, and not of {name!r}")
             if kept is None:
                 kept = name or made_up_name
-                write_durably(self._folder / "name", kept.encode())
+                with NewFile(self._folder / "name") as file:
+                    file.write(kept.encode())
         except OSError as error:
             raise ServiceError(f"folder: {self._folder} cannot be used: {error.strerror}") from error
-        self.journal = Journal(self._folder / "log", PEER_RECORDS)
-        return kept
+        self._journal = Journal(self._folder / "log", PEER_RECORDS)
+        return kept, self._journal
 
     def _kept_name(self) -> str | None:
         path = self._folder / "name"
@@ -46,5 +47,6 @@ class PeerFolder:
 
     def close(self) -> None:
         """Let others use it."""
-        if self.journal is not None:
-            self.journal.close()
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
