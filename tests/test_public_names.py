@@ -60,6 +60,7 @@ def test_the_pipeline() -> None:
 def test_the_commands() -> None:
     names = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
     assert sorted(names) == [
+        "admit",
         "broker",
         "dds-bridge",
         "explain",

@@ -67,6 +67,7 @@ for command in (service.serve, brokers.broker, service.publish, service.subscrib
 app.command()(placement.placement)
 app.command()(peers.peer)
 app.command()(peers.peers)
+app.command()(peers.admit)
 app.command("dds-bridge")(dds.dds_bridge)
 
 

@@ -1,4 +1,4 @@
-"""`fieldfare peer`, a peer that needs no server, and `fieldfare peers`, which shows some. Imports stand inside."""
+"""`fieldfare peer` runs a peer, `peers` shows some, `admit` makes their certificates. Imports stand inside."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from rich.console import Console
 from fieldfare.errors import InputError, NotConnectedError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from fieldfare.pastry.certificates import PeerFiles
     from fieldfare.runtime.peers.status import PeerStatus
 
 SECRET_VARIABLE = "FIELDFARE_PEERS_SECRET"  # noqa: S105 - its name
@@ -41,11 +40,22 @@ def peer(
         Path | None,
         typer.Option(help="What all peers share.", show_default=f"the variable {SECRET_VARIABLE}"),
     ] = None,
+    certificate: Annotated[Path | None, typer.Option(help="This peer's own, in place of a secret.")] = None,
+    key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
+    ca: Annotated[Path | None, typer.Option(help="The certificate of the authority that admits peers.")] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Keep what is published and wanted here, across restarts.", show_default="in memory"),
+    ] = None,
     publish: Annotated[
         str | None, typer.Option(metavar="TOPIC", help="Publish the JSON lines of standard input.")
     ] = None,
     subscribe: Annotated[
         tuple[str, str] | None, typer.Option(metavar="TOPIC CONDITION", help="Print the events that satisfy this.")
+    ] = None,
+    durable: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The subscription's name: with --folder, its events wait for a restart."),
     ] = None,
     best_effort: Annotated[
         list[str] | None,
@@ -78,6 +88,8 @@ def peer(
         join_seconds=join_seconds,
         lifespan_seconds=lifespan,
     )
+    if durable is not None and (subscribe is None or folder is None):
+        raise typer.BadParameter("a durable subscription needs --subscribe and --folder", param_hint="--durable")
     has_output = subscribe is not None
     reports = Reports(is_json=as_json, say=_say_aside if has_output else typer.echo)
 
@@ -85,11 +97,13 @@ def peer(
         made = peer_of(
             join,
             listen=listen,
-            secret=_secret(secret_file),
+            secret=_secret(secret_file) if certificate is None else None,
+            certificate=_peer_files(ca, certificate, key),
             name=name,
+            folder=folder,
             options=options,
         )
-        return await run_peer(made, PeerWork(publish, subscribe, status_port), reports)
+        return await run_peer(made, PeerWork(publish, subscribe, durable, status_port), reports)
 
     if not asyncio.run(run()):
         raise typer.Exit(1)
@@ -102,6 +116,41 @@ def _secret(file: Path | None) -> bytes | None:
         return file.read_bytes().strip()
     except OSError as error:
         raise InputError(f"--secret-file: {file} cannot be read: {error.strerror}") from error
+
+
+def _peer_files(ca: Path | None, certificate: Path | None, key: Path | None) -> PeerFiles | None:
+    if ca is None and certificate is None and key is None:
+        return None
+    if ca is None or certificate is None or key is None:
+        raise typer.BadParameter("--ca, --certificate and --key go together: give all three, or none")
+    from fieldfare.pastry.certificates import PeerFiles
+
+    return PeerFiles(ca, certificate, key)
+
+
+def admit(
+    name: Annotated[str, typer.Argument(help="Letters, digits, - and _; a random part is added to it.")],
+    *,
+    authority: Annotated[Path, typer.Option(help="The authority's folder; it is made if it is not there.")],
+    days: Annotated[int, typer.Option(min=1, max=3650, help="How long the certificate is valid.")] = 365,
+    renew: Annotated[bool, typer.Option("--renew", help="NAME is the whole name of a peer that keeps it.")] = False,
+) -> None:
+    """Make a certificate for a peer, with which it proves who it is. See docs/peers.md.
+
+    A peer's place on the ring follows from its name, so the random part keeps anybody from choosing a place. Whoever
+    has the authority's folder can admit peers: keep it apart. A peer gets its own three files.
+
+    Example: `fieldfare admit berlin --authority authority`
+    """
+    import time
+
+    from fieldfare.pastry.certificates import PeerAuthority
+
+    issuing, now = PeerAuthority(authority), time.time()
+    if not issuing.certificate_file.exists():
+        issuing.create(now)
+    files = issuing.issue(name, now, days, is_renewal=renew)
+    typer.echo(f"--ca {files.authority} --certificate {files.certificate} --key {files.key}")
 
 
 def _say_aside(text: str) -> None:
@@ -131,9 +180,10 @@ def peers(
     if as_json:
         typer.echo(msgspec.json.encode(found).decode())
         return
+    from fieldfare.commands.peer_tables import load_table, region_table, ring_table
     from fieldfare.commands.tables import print_table
 
-    for table in (_ring_table(found), _region_table(found), _load_table(found)):
+    for table in (ring_table(found), region_table(found), load_table(found)):
         print_table(table)
 
 
@@ -155,55 +205,3 @@ def _status(url: str) -> PeerStatus:
             f"no peer shows its status at {url} ({getattr(error, 'reason', error)}).\n"
             "`fieldfare peer` prints where it does, for this machine only."
         ) from error
-
-
-def _ring_table(found: list[PeerStatus]) -> Table:
-    from rich.table import Table
-
-    table = Table("id", "name", "address", "seen by", title="Ring")
-    seen: dict[str, tuple[str, str, list[str]]] = {}
-    for status in found:
-        seen.setdefault(status.id, (status.name, status.address, []))[2].append("itself")
-        for each in status.neighbours:
-            seen.setdefault(each.id, (each.name, each.address, []))[2].append(status.name)
-    for node_id, (name, address, by) in sorted(seen.items()):
-        table.add_row(f"{node_id[:12]}…", name, address, ", ".join(by))
-    return table
-
-
-def _region_table(found: list[PeerStatus]) -> Table:
-    from rich.table import Table
-
-    table = Table("peer", "topic", "attributes", "part", "state", "entries", title="Regions")
-    for status in found:
-        for region in status.regions:
-            table.add_row(
-                status.name,
-                region.topic,
-                ", ".join(region.attributes) or "none",
-                region.code or "all",
-                region.state,
-                f"{region.entries:,}",
-            )
-    return table
-
-
-def _load_table(found: list[PeerStatus]) -> Table:
-    from rich.table import Table
-
-    columns = ("regions", "copies", "entries", "subscriptions", "unsettled", "undelivered", "published", "delivered")
-    table = Table("peer", *columns, "repeated packets", title="Load")
-    for status in found:
-        numbers = (
-            status.regions_count,
-            status.copies_count,
-            status.entries,
-            status.subscriptions,
-            status.load["unsettled_publications"],
-            status.load["undelivered_events"],
-            status.counts["published"],
-            status.counts["delivered"],
-            status.counts.get("retransmissions", 0),
-        )
-        table.add_row(status.name, *(f"{number:,}" for number in numbers))
-    return table

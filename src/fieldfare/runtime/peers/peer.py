@@ -16,34 +16,24 @@ import secrets
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 import msgspec
 
-from fieldfare.client import wire
 from fieldfare.client.events import Event
 from fieldfare.dmm.peer import DmmPeer, LoggingDmmPeer
 from fieldfare.dmm.peer_messages import PeerPublish, PeerSubscribe
-from fieldfare.errors import (
-    ConditionError,
-    ConfigError,
-    EventError,
-    NotConnectedError,
-    RefusedError,
-    UnauthenticatedError,
-)
-from fieldfare.events import UnreadableError, event_attributes
-from fieldfare.language import compile  # noqa: A004 - see there
-from fieldfare.matching.rows import check_event
-from fieldfare.messages import EVENT_BYTES_MAX, EVENTS_MAX, Name, Notice, Withdraw
-from fieldfare.messages.wording import NAME_RULE
+from fieldfare.errors import NotConnectedError, RefusedError, UnauthenticatedError
+from fieldfare.messages import Notice, Withdraw
 from fieldfare.pastry.node import Entry, node_for
 from fieldfare.qos import Published, Reliability, Requested
 from fieldfare.runtime.host import Host
 from fieldfare.runtime.log_thread import LogThread
-from fieldfare.runtime.peers.admission import admitted_group
+from fieldfare.runtime.peers.admission import Proof, admission_by
+from fieldfare.runtime.peers.checking import check_condition, check_name, checked_lines
 from fieldfare.runtime.peers.options import PeerOptions
 from fieldfare.runtime.peers.outcome import Outcome, together
 from fieldfare.runtime.peers.peer_folder import PeerFolder
@@ -54,10 +44,12 @@ from fieldfare.runtime.peers.status import PeerStatus, status_of
 from fieldfare.runtime.peers.strangers import PeerDatagrams
 from fieldfare.runtime.peers.subscription import PeerSubscription, WaitingBound
 
+if TYPE_CHECKING:
+    from fieldfare.pastry.certificates import PeerFiles
+
 T = TypeVar("T")
 Attributes = dict[str, Any]
 
-CONDITION_CHARACTERS_MAX = 1_000  # tables of many conditions travel between peers in one message
 _DEFAULTS = PeerOptions()
 _GOODBYE_SECONDS = 1.0  # for others to confirm that they know; who does not, finds out
 _LEFT = "this peer has left the ring"
@@ -65,11 +57,12 @@ _DURABLE = "durable "  # the refs of durable subscriptions begin so, and go on w
 _attributes = msgspec.json.Decoder(Attributes)
 
 
-def peer(
+def peer(  # noqa: PLR0913 - where, who and what it keeps, each a word of its own
     join: str | Sequence[str] | None = None,
     *,
     listen: str = "127.0.0.1:0",
     secret: str | bytes | None = None,
+    certificate: PeerFiles | None = None,
     name: str | None = None,
     folder: str | Path | None = None,
     options: PeerOptions = _DEFAULTS,
@@ -77,13 +70,14 @@ def peer(
     """A peer, to be entered with `async with`; inside, it is on the ring.
 
     `join` names members, as HOST:PORT; without any, this peer is the first of a ring. It listens for UDP at `listen`.
-    All peers of a ring share a `secret`, which only peers on loopback can do without. A `name` is unique on the ring;
-    without one, it is made up. With a `folder`, what the peer has accepted and what it wants survive a restart.
+    All peers of a ring share a `secret`, or each has a `certificate` of one authority; only peers on loopback can do
+    without. A `name` is unique on the ring; without one, it is made up, and a certificate says it itself. With a
+    `folder`, what the peer has accepted and what it wants survive a restart.
     """
     return Peer(
         seed_texts(join),
+        Proof(secret, certificate),
         listen=listen,
-        secret=secret,
         name=name,
         folder=None if folder is None else Path(folder),
         options=options,
@@ -96,25 +90,25 @@ def made_up_name() -> str:
 
 
 class Peer:
-    """One peer, on the ring from `async with` on. What it published is delivered only while it is there."""
+    """One peer, on the ring from `async with` on. What it published is delivered while it is there, or comes back."""
 
     def __init__(
         self,
         seeds: tuple[str, ...],
+        proof: Proof,
         *,
         listen: str,
-        secret: str | bytes | None,
         name: str | None,
         folder: Path | None,
         options: PeerOptions,
     ) -> None:
         if name is not None:
-            _check_name("name", name)
+            check_name("name", name)
         for topic in options.schemes:
-            _check_name("topic", topic)
+            check_name("topic", topic)
         self.name, self.options = name or "", options
         self.address = ""  # where others reach it, once it is entered
-        self._seeds, self._listen, self._secret = seeds, listen, secret
+        self._seeds, self._proof, self._listen = seeds, proof, listen
         self._folder = None if folder is None else PeerFolder(folder)
         self._schemes = options.schemes
         self._program = PeerProgram(options)
@@ -130,13 +124,13 @@ class Peer:
             opened = bound(self._listen)
             stack.callback(opened.close)
             self.address = reachable_address(opened, self.options.advertise, seeds)
-            group = admitted_group(self._secret, (self.address, *seeds))
+            admission = admission_by(self._proof, self.name, (self.address, *seeds))
+            self.name = admission.name
             log = self._open_folder(stack)
-            entry = Entry(self.name, group, self.address, seeds)
+            entry = Entry(self.name, admission.group, self.address, seeds)
             self._node = node_for(entry, self._dmm, random.SystemRandom(), self.options.pastry)
-            codec = group.codec()
-            self._udp = PeerDatagrams(codec.encode_line, codec.decode_packet, opened)
-            self._host = Host(self._node, *log, self._udp, self._program)
+            self._udp = PeerDatagrams(admission.encode, admission.decode, opened)
+            self._host = Host(admission.proving(self._node), *log, self._udp, self._program)
             self._host.kernel.at_round_end(self._round_ended.set)
             await self._host.start()
             stack.push_async_callback(self._host.stop)
@@ -164,7 +158,8 @@ class Peer:
         asked, seconds = ", ".join(seeds), self.options.join_seconds
         if strangers := sorted(self._udp.strangers & set(seeds)):
             return UnauthenticatedError(
-                f"the peer at {', '.join(strangers)} has another secret: all peers of a ring need the same"
+                f"the peer at {', '.join(strangers)} has another secret, or knows its group by other means: all peers "
+                "of a ring need the same secret, or certificates of the same authority"
             )
         if self._node.is_joined:
             return NotConnectedError(
@@ -172,7 +167,7 @@ class Peer:
             )
         return NotConnectedError(
             f"nobody let this peer in within {seconds:g} s (asked: {asked}). Is a peer running there, can UDP "
-            f"pass both ways, and can others reach this one at {self.address}?"
+            f"pass both ways, and can others reach this one at {self.address}?{self._proof.hint}"
         )
 
     async def _until(self, holds: Callable[[], bool]) -> None:
@@ -250,16 +245,29 @@ class Peer:
         """Peers that have not confirmed something that this one published, and that still lives."""
         return self._dmm.publishing.outstanding() if self._is_open else ()
 
-    async def publish_soon(self, topic: str, events: Any, *, qos: Published | None = None) -> asyncio.Future[Outcome]:
-        """Publish, but wait only while too many publications are unsettled; the future has the final outcome."""
+    async def publish_soon(
+        self,
+        topic: str,
+        events: Any,
+        *,
+        on_accepted: Callable[[], object] | None = None,
+        qos: Published | None = None,
+    ) -> asyncio.Future[Outcome]:
+        """Publish, but wait only while too many publications are unsettled; the future has the final outcome.
+
+        `on_accepted` is called when this peer has the events, in its folder if it has one.
+        """
         publications = await self._publish(topic, events, qos or Published())
+        if on_accepted is not None:
+            accepted = asyncio.gather(*(each.accepted for each in publications))
+            accepted.add_done_callback(partial(_call_unless_failed, on_accepted))
         return asyncio.ensure_future(_all([each.outcome for each in publications]))
 
     async def _publish(self, topic: str, events: Any, qos: Published) -> list[Publication]:
         self._check_open()
-        _check_name("topic", topic, is_setting=False)
+        check_name("topic", topic, is_setting=False)
         check_published(self._reliability(topic), self.options.lifespan_seconds_max, qos)
-        lines = _checked_lines(events if isinstance(events, (list, tuple)) else [events])
+        lines = checked_lines(events if isinstance(events, (list, tuple)) else [events])
         lifespan_seconds = qos.lifespan_seconds or self.options.lifespan_seconds
         publications: list[Publication] = []
         for line in lines:
@@ -316,9 +324,9 @@ class Peer:
         that live long enough wait for the program to subscribe by this name again.
         """
         self._check_open()
-        _check_name("topic", topic, is_setting=False)
+        check_name("topic", topic, is_setting=False)
         check_requested(self._reliability(topic), qos)
-        _check_condition(condition)
+        check_condition(condition)
         subscription = PeerSubscription(
             PeerSubscribe(self._subscription_ref(name), topic, condition, is_durable=name is not None),
             _attributes if type is None else msgspec.json.Decoder(type),
@@ -333,7 +341,7 @@ class Peer:
     def _subscription_ref(self, name: str | None) -> str:
         if name is None:
             return self._program.next_ref()
-        _check_name("name", name, is_setting=False)
+        check_name("name", name, is_setting=False)
         if self._folder is None:
             raise RefusedError("invalid", f"subscription {name!r}: a durable one needs a peer that has a folder")
         return f"{_DURABLE}{name}"
@@ -355,37 +363,6 @@ async def _all(outcomes: Sequence[asyncio.Future[Outcome]]) -> Outcome:
     return together(await asyncio.gather(*outcomes))
 
 
-def _check_name(what: str, name: str, *, is_setting: bool = True) -> None:
-    try:
-        msgspec.convert(name, Name)
-    except msgspec.ValidationError as error:
-        reason = f"{what} {name!r}: {NAME_RULE}"
-        raise (ConfigError(reason) if is_setting else RefusedError("invalid", reason)) from error
-
-
-def _check_condition(condition: str) -> None:
-    if len(condition) > CONDITION_CHARACTERS_MAX:
-        raise RefusedError(
-            "condition",
-            f"a condition at a peer has at most {CONDITION_CHARACTERS_MAX:,} characters, not {len(condition):,}: "
-            "split it into several subscriptions",
-        )
-    try:
-        compile(condition)
-    except ConditionError as error:
-        raise RefusedError("condition", str(error)) from error
-
-
-def _checked_lines(events: Sequence[Any]) -> list[bytes]:
-    """Events as JSON; a RefusedError if one of them is not sound, and none is published then."""
-    if not 1 <= len(events) <= EVENTS_MAX:
-        raise RefusedError("invalid", f"a publication has 1 to {EVENTS_MAX:,} events, not {len(events):,}: divide it")
-    lines = [bytes(wire.raw(event)) for event in events]
-    for line in lines:
-        if len(line) > EVENT_BYTES_MAX:
-            raise RefusedError("invalid", f"an event has {len(line):,} bytes, but {EVENT_BYTES_MAX:,} are the most")
-        try:
-            check_event(event_attributes(line))
-        except (EventError, UnreadableError) as error:
-            raise RefusedError("invalid", f"an event cannot be matched: {error}") from error
-    return lines
+def _call_unless_failed(function: Callable[[], object], future: asyncio.Future[Any]) -> None:
+    if not future.cancelled() and future.exception() is None:
+        function()

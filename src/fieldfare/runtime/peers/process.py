@@ -27,6 +27,7 @@ class PeerWork:
 
     publish: str | None = None  # events of standard input go to this topic
     subscribe: tuple[str, str] | None = None  # a topic and a condition
+    durable_name: str | None = None  # of that subscription, if it is to survive a restart
     status_port: int | None = None  # None: the port that it listens on, or any where that is taken
 
     @property
@@ -96,7 +97,7 @@ async def _work(peer: Peer, work: PeerWork, reports: Reports, stopping: asyncio.
     if work.subscribe is not None:
         topic, condition = work.subscribe
         best_effort = msgspec.structs.replace(DEFAULT, reliability="best_effort")  # which every topic offers
-        await peer.subscribe(topic, condition, reports.event, qos=best_effort)
+        await peer.subscribe(topic, condition, reports.event, name=work.durable_name, qos=best_effort)
         reports.tell("subscribed", f"Subscribed to {topic}: {condition}", topic=topic, condition=condition)
     if work.publish is None:
         await stopping
@@ -130,7 +131,7 @@ class _InputPublisher:
         async for line in standard_input_lines():
             number += 1
             try:
-                future = await self._peer.publish_soon(self._topic, line)
+                future = await self._peer.publish_soon(self._topic, line, on_accepted=partial(self._accepted, number))
             except RefusedError as error:
                 self._refused += 1
                 self._reports.tell(
@@ -140,6 +141,9 @@ class _InputPublisher:
             self._published += 1
             self._unsettled.add(future)
             future.add_done_callback(partial(self._settled_one, number))
+
+    def _accepted(self, number: int) -> None:
+        self._reports.tell("accepted", "", line=number)
 
     def _settled_one(self, number: int, future: asyncio.Future[Outcome]) -> None:
         self._unsettled.discard(future)
