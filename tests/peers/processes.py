@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,6 +27,7 @@ class PeerProcess:
         self.text = ""  # of its standard output, where that is no JSON
         self.complaints = ""
         self.name = self.address = self.status_url = ""
+        self._code: int | None = None
         self._changed = asyncio.Event()
         self._input = os.fdopen(pipes[0], "wb")
         self._reading = [asyncio.create_task(self._read(pipes[1])), asyncio.create_task(self._complain(pipes[2]))]
@@ -87,13 +88,22 @@ class PeerProcess:
             await asyncio.wait(self._reading)
         if not self._input.closed:
             self._input.close()
-        return self._wait(self.pid)
+        if self._code is None:
+            self._code = self._wait(self.pid)
+        return self._code
+
+    async def end(self) -> None:
+        """Leave nothing of it."""
+        if self._code is None:
+            self.kill()
+            await self.code()
 
 
 class PeerProcesses:
     """A context manager that starts them, and leaves none behind."""
 
     def __enter__(self) -> Self:
+        self._started: list[PeerProcess] = []
         self._control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(PATIENCE_SECONDS)
         with other:
@@ -123,11 +133,26 @@ class PeerProcesses:
         finally:
             for descriptor in theirs:
                 os.close(descriptor)
-        return PeerProcess(pid, self._wait, (give, take, hear))
+        self._started.append(PeerProcess(pid, self._wait, (give, take, hear)))
+        return self._started[-1]
 
     def peer(self, *arguments: str, listen: str = "127.0.0.1:0", **where: Any) -> PeerProcess:
         """Start a peer."""
         return self.start("peer", "--listen", listen, "--status-port", "0", "--json", *arguments, **where)
+
+    def run(self, story: Coroutine[Any, Any, None]) -> None:
+        """Play a story. What is still there at its end is killed."""
+
+        async def bounded() -> None:
+            try:
+                async with asyncio.timeout(3 * PATIENCE_SECONDS):
+                    await story
+            finally:
+                for process in self._started:
+                    await process.end()
+                self._started.clear()
+
+        asyncio.run(bounded())
 
     def _wait(self, pid: int) -> int:
         self._control.send(json.dumps({"wait": pid}).encode())

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.peers.processes import PATIENCE_SECONDS, PeerProcesses
+from tests.peers.processes import PeerProcesses
 from typer.testing import CliRunner
 
 from fieldfare.cli import app
@@ -21,14 +19,6 @@ SECRET = "FIELDFARE_PEERS_SECRET=a secret of many bytes"  # noqa: S105 - of a te
 def processes() -> Iterator[PeerProcesses]:
     with PeerProcesses() as started:
         yield started
-
-
-def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(2 * PATIENCE_SECONDS):
-            await story()
-
-    asyncio.run(bounded())
 
 
 def test_publish_subscribe_and_show(processes: PeerProcesses) -> None:
@@ -58,7 +48,7 @@ def test_publish_subscribe_and_show(processes: PeerProcesses) -> None:
         assert await second.terminate() == 0
         assert await first.terminate() == 0
 
-    run(story)
+    processes.run(story())
 
 
 def test_a_folder_outlives_the_process(processes: PeerProcesses, tmp_path: Path) -> None:
@@ -87,7 +77,7 @@ def test_a_folder_outlives_the_process(processes: PeerProcesses, tmp_path: Path)
         for process in (again, other_again, first):
             assert await process.terminate() == 0
 
-    run(story)
+    processes.run(story())
 
 
 def test_certificates(processes: PeerProcesses, tmp_path: Path) -> None:
@@ -119,7 +109,7 @@ def test_certificates(processes: PeerProcesses, tmp_path: Path) -> None:
         for process in (second, first):
             assert await process.terminate() == 0
 
-    run(story)
+    processes.run(story())
 
 
 @pytest.mark.parametrize(
