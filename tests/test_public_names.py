@@ -17,6 +17,7 @@ def test_the_library() -> None:
         "connect_sync",
         "embedded",
         "explain",
+        "peer",
     ]
     assert all(hasattr(fieldfare, name) for name in fieldfare.__all__)
 
@@ -59,10 +60,13 @@ def test_the_pipeline() -> None:
 def test_the_commands() -> None:
     names = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
     assert sorted(names) == [
+        "admit",
         "broker",
         "dds-bridge",
         "explain",
         "match",
+        "peer",
+        "peers",
         "placement",
         "publish",
         "serve",

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from fieldfare.matching.index import Index
     from fieldfare.model import Range
     from fieldfare.runtime.embedded import embedded
+    from fieldfare.runtime.peers.peer import peer
 
-__all__ = ["FieldfareError", "Index", "Range", "compile", "connect", "connect_sync", "embedded", "explain"]
+__all__ = ["FieldfareError", "Index", "Range", "compile", "connect", "connect_sync", "embedded", "explain", "peer"]
 __version__ = "0.4.0"
 
 _HOMES = {
@@ -37,6 +38,7 @@ _HOMES = {
     "connect_sync": "fieldfare.client.sync",
     "embedded": "fieldfare.runtime.embedded",
     "explain": "fieldfare.language",
+    "peer": "fieldfare.runtime.peers.peer",
 }
 
 

@@ -20,6 +20,7 @@ from fieldfare.commands import (
     dds,
     demo,
     experiments,
+    peers,
     pipeline,
     placement,
     service,
@@ -64,6 +65,9 @@ app.add_typer(demo.app, name="demo")
 for command in (service.serve, brokers.broker, service.publish, service.subscribe, service.unsubscribe):
     app.command()(command)
 app.command()(placement.placement)
+app.command()(peers.peer)
+app.command()(peers.peers)
+app.command()(peers.admit)
 app.command("dds-bridge")(dds.dds_bridge)
 
 

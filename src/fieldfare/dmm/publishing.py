@@ -282,6 +282,12 @@ class Publishing:
                 again_at = now + _MERGED_ROUNDS * self._options.refresh_seconds
                 self._ring.perform(SetTimer(RecheckDue(number), min(again_at, publication.until)))
 
+    def outstanding(self, ref: str | None = None) -> tuple[str, ...]:
+        """The peers that have not taken an event, or any event, yet; who was not named by a leaf so far is left out."""
+        unsettled = (each for each in self._publications.values() if not each.is_told)
+        chosen = (each for each in unsettled if ref in (None, each.message.ref))
+        return tuple(dict.fromkeys(name for each in chosen for name, taken in each.peers.items() if not taken))
+
     def waits(self) -> list[str]:
         """What publications wait for, for people who look at a run that failed."""
         return [

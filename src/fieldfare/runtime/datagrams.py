@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import socket
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, cast
@@ -26,7 +27,7 @@ class Datagrams(Capability):
         self,
         encode: Callable[[Any], bytes],
         decode: Callable[[bytes], Any],
-        listen_at: tuple[str, int] = ("127.0.0.1", 0),
+        listen_at: tuple[str, int] | socket.socket = ("127.0.0.1", 0),
     ) -> None:
         self.address = ""  # where others can send, once it has started
         self.unreadable_count = 0
@@ -41,12 +42,12 @@ class Datagrams(Capability):
 
     async def start(self) -> None:
         """Listen."""
-        transport, _ = await self._host.loop.create_datagram_endpoint(
-            lambda: _Receiver(self._received), local_addr=self._listen_at
+        where: dict[str, Any] = (
+            {"sock": self._listen_at} if isinstance(self._listen_at, socket.socket) else {"local_addr": self._listen_at}
         )
+        transport, _ = await self._host.loop.create_datagram_endpoint(lambda: _Receiver(self._received), **where)
         self._transport = transport
-        host, port = transport.get_extra_info("sockname")[:2]
-        self.address = f"{host}:{port}"
+        self.address = datagram_address(transport.get_extra_info("sockname"))
 
     async def stop(self) -> None:
         """Hear no more."""
@@ -69,8 +70,22 @@ class Datagrams(Capability):
             message = self._decode(packet)
         except (msgspec.MsgspecError, RecursionError):
             self.unreadable_count += 1
+            self._unreadable(packet, address)
             return
         self._host.tell(DatagramReceived(address, message))
+
+    def _unreadable(self, packet: bytes, address: str) -> None:
+        """A packet cannot be decoded."""
+
+    def _send_packet(self, packet: bytes, address: str) -> None:
+        """Send bytes as they are."""
+        if self._transport is not None and (target := _target(address)) is not None:
+            self._transport.sendto(packet, target)
+
+
+def datagram_address(name: tuple[Any, ...]) -> str:
+    """The address of a socket as nodes write it, an IPv6 address without brackets: so they compare it."""
+    return f"{name[0]}:{name[1]}"
 
 
 @lru_cache(maxsize=8192)
@@ -90,7 +105,7 @@ class _Receiver(asyncio.DatagramProtocol):
         self._received = received
 
     def datagram_received(self, data: bytes, addr: tuple[str | Any, int]) -> None:
-        self._received(data, f"{addr[0]}:{addr[1]}")
+        self._received(data, datagram_address(addr))
 
     def error_received(self, exc: Exception) -> None:
         """A packet did not arrive, which is as if it was lost."""
