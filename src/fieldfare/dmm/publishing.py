@@ -6,15 +6,18 @@ An answer that is not vouched for is used, and asked for again: peers that were 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from types import MappingProxyType
 
 from fieldfare.dmm.messages import Answer, MatchWork, MulticastWork, Work
 from fieldfare.dmm.options import DmmOptions
 from fieldfare.dmm.outbox import Outboxes, Settled
 from fieldfare.dmm.peer_messages import PeerPublish, PeerPublished
-from fieldfare.dmm.spaces import Space, Spaces
+from fieldfare.dmm.spaces import Space, Spaces, codes_by_space
 from fieldfare.dmm.walks import Walks
+from fieldfare.dmm.zcodes import ZCode
 from fieldfare.events import event_attributes
 from fieldfare.matching.rows import check_event
 from fieldfare.messages import SetTimer
@@ -72,7 +75,15 @@ class Publishing:
         self._publications[event_id] = publication
         self._ask(event_id, publication, self._spaces.entrances(message.topic, attributes), now)
 
-    def _ask(self, event_id: str, publication: _Publication, spaces: list[Space], now: float) -> None:
+    def _ask(
+        self,
+        event_id: str,
+        publication: _Publication,
+        spaces: list[Space],
+        now: float,
+        linked: Mapping[Space, list[ZCode]] = MappingProxyType({}),
+    ) -> None:
+        """Ask spaces who wants an event. Of some the leaves are known, by the links that led there."""
         publication.asked.update(spaces)
         publication.known.update(spaces)
         for space in spaces:
@@ -80,7 +91,8 @@ class Publishing:
             work: Work = MatchWork(publication.message.event)
             if not self._spaces.scheme(space.topic).is_reliable:
                 work = MulticastWork(event_id, publication.message.event)
-            self._walks.begin(MatchWalk(event_id, space), space, target, work, publication.until, now)
+            leaves = linked.get(space, ())
+            self._walks.begin(MatchWalk(event_id, space), space, target, work, publication.until, now, leaves=leaves)
 
     def answered(self, purpose: MatchWalk, answer: Answer, now: float) -> None:
         """A leaf says who wants an event."""
@@ -93,8 +105,10 @@ class Publishing:
             publication.unvouched.add(purpose.space)
         for card in answer.peers:
             self._deliver(purpose.event, publication, card, now)
-        nexts = dict.fromkeys(region.space for region in answer.regions)
-        self._ask(purpose.event, publication, [space for space in nexts if space not in publication.known], now)
+        linked = codes_by_space(answer.regions)
+        self._ask(
+            purpose.event, publication, [space for space in linked if space not in publication.known], now, linked
+        )
 
     def _deliver(self, event_id: str, publication: _Publication, card: Card, now: float) -> None:
         if card.name not in publication.peers:

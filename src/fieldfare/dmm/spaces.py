@@ -8,7 +8,7 @@ one space for all, of attributes that are declared, and everything lives there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -132,3 +132,11 @@ class Spaces:
 def needed_attributes(box: Box) -> Attributes:
     """The attributes that an event must have to be in a box."""
     return tuple(sorted(name for name, interval in box.intervals.items() if interval.low >= _PRESENT))
+
+
+def codes_by_space(regions: Iterable[RegionName]) -> dict[Space, list[ZCode]]:
+    """The z-codes of some regions, by their spaces."""
+    found: dict[Space, list[ZCode]] = {}
+    for region in regions:
+        found.setdefault(region.space, []).append(region.code)
+    return found
