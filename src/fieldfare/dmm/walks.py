@@ -130,12 +130,13 @@ class Walks:
             else:  # the ring is changing
                 self._ring.perform(SetTimer(purpose, now + self._options.retry_seconds))
             return
-        if answer.found is Found.LEAF:
+        is_end = answer.found is Found.LEAF or (answer.found is Found.NOTHING and not region)  # an empty root is one
+        if is_end:
             self.cache.learn(name, source.card, now)
         else:
             self.cache.forget(name)
         is_changing = walk.steps.answer(region, answer.found)
-        if answer.found is Found.LEAF or (answer.found is Found.NOTHING and not region):
+        if is_end:
             walk.answers.append(answer)
             self._answered(walk.purpose, answer, now)
         if purpose.walk not in self._walks:
