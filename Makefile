@@ -24,7 +24,7 @@ check: $(STAMP) lint ## the inner loop, within two minutes: lint, and every test
 
 test: java $(STAMP) ## check style, types, layers, and run every test
 	@$(MAKE) --no-print-directory -j 2 lint $(SPARK_CLASSES)
-	@SPARK_CLASSES=$(SPARK_CLASSES) $(BIN)/pytest -n 3 $(DISTRIBUTION)
+	@SPARK_CLASSES=$(SPARK_CLASSES) $(BIN)/pytest -n 4 $(DISTRIBUTION)
 
 lint: $(STAMP) ## check style, types and layers only
 	@$(BIN)/ruff check --quiet

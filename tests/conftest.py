@@ -128,7 +128,11 @@ _SPARK_FILES = {
     "docs/test_docs",
 }
 _KAFKA_FILES = {"kafka/test_output", "kafka/test_reader"}  # files that share one broker
-_DIVISIBLE_FILES = {"faults/test_edge", "runtime/test_service"}  # their tests share nothing: any worker may take one
+_DIVISIBLE_FILES = {  # their tests share nothing: any worker may take one
+    "faults/test_edge",
+    "overlay/test_overlay_seeds",
+    "runtime/test_service",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

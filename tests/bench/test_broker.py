@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -13,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.installing import install_in_ci
 
 from fieldfare.bench.broker import servers
 from fieldfare.bench.broker.crew import verify
@@ -31,9 +30,7 @@ PROGRAMS = ("redis-server", "nats-server")
 @pytest.fixture(scope="module")
 def peers() -> list[str]:
     """The peers that are installed; on a machine that only tests, they are installed first, if that is permitted."""
-    installer = shutil.which("apt-get")
-    if os.environ.get("CI") and os.geteuid() == 0 and installer:
-        subprocess.run([installer, "install", "-y", "--no-install-recommends", *PROGRAMS], check=False, timeout=300)
+    install_in_ci(*PROGRAMS)
     return [name for name in servers.PEERS if servers.installed(f"{name}-server")]
 
 

@@ -4,7 +4,6 @@ import asyncio
 import importlib.util
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.installing import install_in_ci
 
 from fieldfare.bench.broker import servers, workers
 from fieldfare.bench.broker.connections import Take, connect_by_wire
@@ -37,9 +37,7 @@ EVENT_BYTES_MIN = 50
 @pytest.fixture(scope="module")
 def measured() -> list[str]:
     """The systems that are installed; on a machine that only tests, NATS is installed first, if that is permitted."""
-    installer = shutil.which("apt-get")
-    if os.environ.get("CI") and os.geteuid() == 0 and installer:
-        subprocess.run([installer, "install", "-y", "--no-install-recommends", "nats-server"], check=False, timeout=300)
+    install_in_ci("nats-server")
     return ["fieldfare", *(["nats"] if servers.installed("nats-server") else []), "zenoh"]
 
 

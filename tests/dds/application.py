@@ -78,8 +78,9 @@ class Application:
 
     def matched(self, name: str) -> int:
         made = self._made[name]
-        found = made.get_matched_subscriptions() if isinstance(made, DataWriter) else made.get_matched_publications()
-        return len(found)
+        if isinstance(made, DataWriter):
+            return int(made.get_publication_matched_status().current_count)
+        return int(made.get_subscription_matched_status().current_count)
 
     def offered(self, topic: str) -> list[Any]:
         """What the writers of a topic in this domain offer."""

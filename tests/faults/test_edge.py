@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
 import signal
 import subprocess
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import httpx
-import pytest
+from tests.installing import install_in_ci, missing
 from tests.runtime.processes import COMMAND, environment
 from tests.scenarios.live import SETTINGS, TENANTS, LiveService, LiveStage, running
 from tests.scenarios.live_client import LiveClient
@@ -117,10 +116,9 @@ def lines(path: Path) -> int:
 def test_a_flush_that_fails(tmp_path: Path) -> None:
     """What was not flushed is not acknowledged, not even when it is tried again; after a restart all is well."""
     if shutil.which("strace") is None:
-        if os.environ.get("CI"):
-            subprocess.run(["apt-get", "install", "-y", "-q", "strace"], check=True, capture_output=True)  # noqa: S607
-        else:
-            pytest.skip("strace is missing: install it to test failing disks")
+        install_in_ci("strace")
+    if shutil.which("strace") is None:
+        missing("strace is missing: install it to test failing disks")
 
     async def run(service: LiveService) -> None:
         async with LiveStage(service, "", WAIT_SECONDS) as stage:
@@ -175,9 +173,9 @@ def test_the_clock_jumps(tmp_path: Path) -> None:
 
 def faketime_library() -> str:
     """Where the library is that changes the time for a process."""
-    if os.environ.get("CI") and not list(Path("/usr/lib").glob("*/faketime/libfaketime.so.1")):
-        subprocess.run(["apt-get", "install", "-y", "-q", "faketime"], check=True, capture_output=True)  # noqa: S607
+    if not list(Path("/usr/lib").glob("*/faketime/libfaketime.so.1")):
+        install_in_ci("faketime")
     found = list(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
     if not found:
-        pytest.skip("faketime is missing: install it to test jumps of the clock")
+        missing("faketime is missing: install it to test jumps of the clock")
     return str(found[0])

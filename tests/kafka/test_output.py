@@ -14,15 +14,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from tests.kafka.conftest import Broker, running_server
 from tests.kafka.output_runs import PHASES, assert_each_batch_is_there_once, opened, owner_of, run_batch, staged
 
 from fieldfare.bench.kafka.server import KafkaServer
 from fieldfare.errors import EventError, FencedError, KafkaTopicError, KafkaUnavailableError, OutputError
 from fieldfare.pipeline.kafka.address import KafkaSink, KafkaTopic
+from fieldfare.pipeline.kafka.clients import kafka_errors
 from fieldfare.pipeline.kafka.messages import MessageOptions, MessageWriter, staged_messages
-from fieldfare.pipeline.kafka.output import KafkaOutput
+from fieldfare.pipeline.kafka.output import KafkaOutput, send_message
 
 PROGRAM = Path(__file__).with_name("output_runs.py")
 BATCHES = 3
@@ -60,6 +61,20 @@ def test_a_second_driver_fences_the_first_which_ends(broker: Broker, tmp_path: P
         first.is_committed(1)
     run_batch(second, 2, "second")
     assert_whole(broker, topic, 3)
+
+
+def test_a_driver_that_is_fenced_while_it_sends_ends(broker: Broker, tmp_path: Path) -> None:
+    topic = broker.topic()
+    first = opened(topic, tmp_path)
+    client: Any = first._producer
+    run_batch(opened(topic, tmp_path), 0, "second")
+    client.begin_transaction()
+    client.produce(topic.name, b"of the first")
+    with pytest.raises(KafkaException, match="fenced"):
+        client.flush(30)  # from here on the client knows that it is fenced, and takes no message
+    with pytest.raises(FencedError), kafka_errors(topic):
+        send_message(client, topic.name, b"another one")
+    assert_whole(broker, topic, 1)
 
 
 def test_a_zombie_with_a_transaction_under_way_loses_it(broker: Broker, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tests.overlay.scenario import By, Scenario
 from fieldfare.simulation.host import SimulatedHost
 from fieldfare.simulation.zookeeper import SimulatedZooKeeper
 
-SEEDS = int(os.environ.get("FIELDFARE_SEEDS", "24"))  # of each kind
+SEEDS = int(os.environ.get("FIELDFARE_SEEDS", "10"))  # of each kind
 ONLY = os.environ.get("FIELDFARE_SEED")
 PARTS = 2  # so that they can run side by side
 

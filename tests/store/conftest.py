@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from tests.installing import install_in_ci, missing
 
 from fieldfare.store import SubscriptionStore, open_store
 
@@ -77,14 +78,9 @@ def _programs() -> Path | None:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     programs = _programs()
-    if programs is None and os.environ.get("CI") == "true":
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for command in (["apt-get", "update", "-q"], ["apt-get", "install", "-qy", "postgresql"]):
-            subprocess.run(command, env=environment, check=True)
-        programs = _programs()
-        assert programs is not None, POSTGRES_MISSING
     if programs is None:
-        pytest.skip(POSTGRES_MISSING)
+        install_in_ci("postgresql")
+        programs = _programs() or missing(POSTGRES_MISSING)
     folder = Path(tempfile.mkdtemp(prefix="fieldfare-pg-"))  # pytest's own are closed to other users
     server = PostgresServer(programs, folder)
     try:

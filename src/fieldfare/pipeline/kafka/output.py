@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from fieldfare.durable import NewFile, make_folder
@@ -162,10 +162,10 @@ class KafkaOutput:
             client.begin_transaction()
             for file in files:
                 for key, value in staged_messages(file.path):
-                    _produce(client, self._sink.topic.name, value, key)
+                    send_message(client, self._sink.topic.name, value, key)
             for fault in quarantine:
-                _produce(client, self._dead_letters.name, msgspec.json.encode(fault))
-            _produce(client, self._markers.name, msgspec.json.encode(marker), self._owner.encode())
+                send_message(client, self._dead_letters.name, msgspec.json.encode(fault))
+            send_message(client, self._markers.name, msgspec.json.encode(marker), self._owner.encode())
             client.commit_transaction(_COMMIT_SECONDS)
         self._producer, self._marker = client, marker
 
@@ -232,11 +232,16 @@ class KafkaOutput:
             file.write(msgspec.json.encode(self._now()))
 
 
-def _produce(client: Producer, topic: str, value: bytes, key: bytes | None = None) -> None:
+def send_message(client: Producer, topic: str, value: bytes, key: bytes | None = None) -> None:
+    """Send a message in the transaction that is under way."""
     while True:
         try:
             client.produce(topic, value, key)
         except BufferError:  # so many messages are on their way that the next one has to wait
             client.poll(0.05)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError._FATAL:
+                client.commit_transaction(_COMMIT_SECONDS)  # it does not commit, but raises what was fatal: fencing?
+            raise
         else:
             return

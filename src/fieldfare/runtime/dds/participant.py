@@ -149,10 +149,7 @@ class Participant:
         """Wait until a new writer and these readers know each other, for a while: what is written before is lost."""
         until = time.monotonic() + _MATCH_SECONDS
         while not self._is_closing and time.monotonic() < until:
-            with QOS_LOCK:
-                found = map(writer.get_matched_subscription_data, writer.get_matched_subscriptions())
-                known = {reader.key.hex for reader in found if reader is not None}
-            if guids <= known:
+            if guids <= _readers_of(writer):
                 return
             time.sleep(_MATCH_POLL_SECONDS)
 
@@ -317,6 +314,17 @@ class Participant:
         if handle not in self._view.writers:
             self._discover()
         return self._view.writers.get(handle)
+
+
+def _readers_of(writer: DataWriter[Any]) -> set[str]:
+    """The readers that a writer knows. None, if the library's list grew while it was being copied."""
+    with QOS_LOCK:
+        try:
+            handles = writer.get_matched_subscriptions()
+        except IndexError:
+            return set()
+        found = map(writer.get_matched_subscription_data, handles)
+        return {reader.key.hex for reader in found if reader is not None}
 
 
 def _delete(entity: Any) -> None:
