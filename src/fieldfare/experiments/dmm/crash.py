@@ -26,8 +26,8 @@ def figure_17(laboratory: Laboratory) -> Figure:
         rows[outcome.algorithm] = [
             outcome.kept_ratio,
             min(ever.values()),
-            _whole_again(soon, outcome),
-            _whole_again(ever, outcome),
+            _whole_again(soon),
+            _whole_again(ever),
             *(outcome.messages(kind)[0] / outcome.peers for kind in (RING, COPIES, LARGE)),
             "about 100 s",
         ]
@@ -73,10 +73,9 @@ def _by_time(outcome: Outcome, *, is_soon: bool) -> dict[float, float]:
     }
 
 
-def _whole_again(by_time: dict[float, float], outcome: Outcome) -> float | None:
+def _whole_again(by_time: dict[float, float]) -> float | None:
     """From how many seconds after the crash on all is delivered of what is published then; None: from none."""
     lacking = [at for at, share in by_time.items() if share < _WHOLE and at > 0]
     if lacking and max(lacking) >= max(by_time):
         return None
-    del outcome
     return max(lacking) + _BIN_SECONDS / 2 if lacking else 0.0

@@ -9,22 +9,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from fieldfare.dmm.axis_codes import DomainAxis
 from fieldfare.dmm.peer_messages import PeerDelivered, PeerPublish
 from fieldfare.dmm.spaces import TopicScheme
 from fieldfare.experiments.dmm.floors import direct_links, shortest_tree_links, spanning_tree_links
 from fieldfare.experiments.dmm.metering import Meter
 from fieldfare.experiments.dmm.outcome import Counts, EventOutcome, Outcome, mean
-from fieldfare.experiments.dmm.settings import (
-    ATTRIBUTES,
-    CRASHING_NETWORK,
-    DMM,
-    SLOW_NETWORK,
-    VALUE_MAX,
-    VALUE_MIN,
-    Algorithm,
-    Scale,
-)
+from fieldfare.experiments.dmm.settings import CRASHING_NETWORK, DMM, SLOW_NETWORK, Algorithm, Scale
 from fieldfare.experiments.dmm.workload import DrawnSubscription, Oracle, draw_event, draw_subscriptions
 from fieldfare.messages import Effect
 from fieldfare.simulation.peers import TOPIC, SimulatedPeers
@@ -98,10 +88,7 @@ class Experiment:
         world.network.quality_of = self.network.attach(self.names)
         self.meter = Meter(self.network.hops)
         world.network.on_datagram = self.meter.note
-        domains = {name: DomainAxis(VALUE_MIN, VALUE_MAX, 1) for name in ATTRIBUTES}
-        algorithm = case.algorithm
-        scheme = TopicScheme(domains, algorithm.schema, algorithm.is_reliable)
-        self.peers = PaperPeers(world, {TOPIC: scheme}, do_crash=case.do_crash)
+        self.peers = PaperPeers(world, {TOPIC: case.algorithm.scheme}, do_crash=case.do_crash)
         self.publishers = self.names[: scale.publishers]
         self.published: dict[str, _Published] = {}
         self.crashed_at: float | None = None

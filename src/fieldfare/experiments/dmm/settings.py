@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from fieldfare.dmm.axis_codes import DomainAxis
 from fieldfare.dmm.leaf_walk import Strategy
 from fieldfare.dmm.options import DmmOptions
 from fieldfare.dmm.requests import Patience
+from fieldfare.dmm.spaces import TopicScheme
 from fieldfare.pastry.options import PastryOptions
 from fieldfare.simulation.transit_stub import TransitStubOptions
 
@@ -33,6 +35,13 @@ class Algorithm:
     has_cache: bool = True
     schema: tuple[str, ...] | None = None  # of the one space of DMM; none at all: Hermes with one topic
     is_reliable: bool = False  # the publisher delivers until each has taken it; else by multicast
+    home_attributes_max: int | None = None  # see TopicScheme
+
+    @property
+    def scheme(self) -> TopicScheme:
+        """What is declared of the topic."""
+        domains = {name: DomainAxis(VALUE_MIN, VALUE_MAX, 1) for name in ATTRIBUTES}
+        return TopicScheme(domains, self.schema, self.is_reliable, self.home_attributes_max)
 
     def options(self, scale: Scale, *, do_crash: bool = False) -> DmmOptions:
         """What its peers are given. Where nobody crashes, nobody keeps copies: they only take the simulator's time."""
@@ -41,7 +50,7 @@ class Algorithm:
             entries_max=scale.entries_max if self.schema is None else scale.dmm_entries_max,
             entry_seconds=60.0,  # as in the paper; they are placed again every 30 s
             cache_leaves_max=10_000 if self.has_cache else 0,
-            cache_seconds=300.0,  # the paper renews what is remembered every 15 s; here it lasts, unless it proves wrong
+            cache_seconds=300.0,  # the paper renews it every 15 s; here it lasts, unless it proves wrong
             strategy=self.strategy,
             patience=PATIENCE,
         )
@@ -53,10 +62,13 @@ AR = Algorithm("DMM-AR", Strategy.CLIMB, has_cache=False)
 AR_CACHE = replace(AR, name="DMM-AR cache", has_cache=True)
 BISECTION = Algorithm("bisection", has_cache=False)
 BISECTION_CACHE = Algorithm("bisection, cache")
-RELIABLE = Algorithm("reliable", is_reliable=True)
+BISECTION_RELIABLE = replace(BISECTION_CACHE, name="bisection, cache, reliable", is_reliable=True)
+NARROWEST = Algorithm("narrowest attribute", home_attributes_max=1)
+RELIABLE = replace(NARROWEST, name="reliable", is_reliable=True)
 HERMES = Algorithm("Hermes", schema=())
 
-ALGORITHMS = {each.name: each for each in (DMM, DMM_CACHE, AR, AR_CACHE, BISECTION, BISECTION_CACHE, RELIABLE, HERMES)}
+PAPERS = (DMM, DMM_CACHE, AR, AR_CACHE, HERMES)
+OURS = (BISECTION, BISECTION_CACHE, BISECTION_RELIABLE, NARROWEST, RELIABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +89,7 @@ class Scale:
     climbing_tail_seconds: float = 420.0  # or, by climbing 80 levels of DMM, should have
     dimensions: tuple[int, ...] = (1, 3, 5)  # the paper: 1 to 5
     dimensions_publishing_seconds: float = 30.0
-    entries_max: int = 100  # of a peer's leaves; the paper does not say
+    entries_max: int = 500  # of a peer's leaves; the paper does not say
     dmm_entries_max: int = 20_000  # of DMM, where each half would keep nine tenths of the entries: no tree is made
     crash_publications_per_minute: int = 100
     crash_at_seconds: float = 60.0  # after the first publication
@@ -89,10 +101,10 @@ class Scale:
 
 QUICK = Scale(
     TransitStubOptions(transit_domains=3, transit_routers=2, stub_domains=3, stub_routers=4),
-    peers=120,
+    peers=80,
     publishers=6,
     subscriptions=(40, 120),
-    few_subscriptions=60,
+    few_subscriptions=40,
     settling_seconds=35.0,
     publishing_seconds=20.0,
     tail_seconds=40.0,

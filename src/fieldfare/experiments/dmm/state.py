@@ -8,14 +8,14 @@ from fieldfare.experiments.dmm.experiment import Case
 from fieldfare.experiments.dmm.laboratory import Laboratory
 from fieldfare.experiments.dmm.outcome import mean
 from fieldfare.experiments.dmm.scalability import METHOD
-from fieldfare.experiments.dmm.settings import AR_CACHE, BISECTION_CACHE, HERMES, RELIABLE
+from fieldfare.experiments.dmm.settings import AR_CACHE, HERMES, NARROWEST, RELIABLE
 from fieldfare.experiments.results import Cell, Figure, Panel, Series
 
 
 def figure_14(laboratory: Laboratory) -> Figure:
     """How many peers keep how many entries."""
     count = laboratory.scale.subscriptions[-1]
-    algorithms = (AR_CACHE, BISECTION_CACHE, RELIABLE, HERMES)
+    algorithms = (AR_CACHE, NARROWEST, RELIABLE, HERMES)
     outcomes = dict(zip(algorithms, laboratory.run_all([Case(each, count) for each in algorithms]), strict=True))
     rows: dict[str, list[Cell]] = {}
     for each, outcome in outcomes.items():
@@ -28,7 +28,7 @@ def figure_14(laboratory: Laboratory) -> Figure:
                     state[-1],
                     sum(1 for size in state if not size) / len(state),
                 ]
-    shown = outcomes[BISECTION_CACHE]
+    shown = outcomes[NARROWEST]
     both = {"leaf state": shown.leaf_state, "tree state": shown.hop_state, "Hermes, leaf": outcomes[HERMES].leaf_state}
     return Figure(
         "14",
@@ -40,7 +40,7 @@ def figure_14(laboratory: Laboratory) -> Figure:
         f"{laboratory.scale.entries_max} entries; Hermes has all of them at one peer.",
         [
             Panel(
-                f"Peers with at least so many entries ({BISECTION_CACHE.name})",
+                f"Peers with at least so many entries ({NARROWEST.name})",
                 "entries",
                 "peers",
                 [_at_least(name, state) for name, state in both.items()],
