@@ -26,7 +26,8 @@ def test_the_cache_knows_the_leaf_on_a_path_until_it_is_told_otherwise() -> None
     assert cache.depth(SPACE, "0111", 1) == 2
     assert cache.depth(SPACE, "0011", 1) == 3
     assert cache.card(RegionName(SPACE, "01"), 1) == CARD
-    assert cache.depth(Space("t", ("b",)), "0111", 1) is None
+    assert cache.depth(Space("t", ("b",)), "0111", 1) == 2, "as long as those of other spaces"
+    assert TreeCache(leaves_max=3, seconds=10).depth(SPACE, "0111", 1) is None
     cache.forget(RegionName(SPACE, "01"))
     assert cache.card(RegionName(SPACE, "01"), 1) is None
     assert cache.depth(SPACE, "0111", 1) == 3, "as long as other codes of the space"

@@ -138,6 +138,36 @@ def placement(
     _show(figures, plot, console, as_json=as_json)
 
 
+@app.command()
+def dmm(
+    *,
+    figure: FigureNames = None,
+    plot: PlotFolder = None,
+    kept: Annotated[
+        Path | None, typer.Option(help="A folder for the results of each run: those found there are not run again.")
+    ] = None,
+    quick: IsQuick = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run the evaluation of DMM and DMM-AR again: peers without infrastructure, in the simulator.
+
+    5,000 peers on a transit-stub network of 5,050 routers, up to 10,000 subscriptions. The paper's algorithm is run
+    beside ours, and Hermes with one topic, all on the same peers. Figures share runs, two at a time; each run takes one
+    to ten minutes.
+
+    Figures: 8 to 17.
+
+    Example: `fieldfare experiments dmm --figure 13 --plot plots --kept runs`
+    """
+    from fieldfare.experiments.dmm import figures as experiment
+    from fieldfare.experiments.dmm.settings import QUICK, Scale
+
+    console = Console(stderr=True)
+    with console.status("Measuring") as status:
+        figures = experiment.run(figure or (), QUICK if quick else Scale(), status.update, kept)
+    _show(figures, plot, console, as_json=as_json)
+
+
 def _show(figures: Sequence[Figure], folder: Path | None, console: Console, *, as_json: bool) -> None:
     """Print figures, and draw those that have something to draw."""
     from fieldfare.experiments import plots, results

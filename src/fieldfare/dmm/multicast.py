@@ -18,7 +18,7 @@ from fieldfare.dmm.entries import Entry, EntryTable
 from fieldfare.dmm.messages import MulticastEvent, MulticastWork, PlaceWork, Visit, decode, encode
 from fieldfare.dmm.options import DmmOptions
 from fieldfare.dmm.region import Region
-from fieldfare.dmm.spaces import Space, Spaces
+from fieldfare.dmm.spaces import Space, Spaces, codes_by_space
 from fieldfare.dmm.walks import Walks
 from fieldfare.errors import EventError
 from fieldfare.events import UnreadableError, event_attributes
@@ -113,10 +113,11 @@ class Multicast:
             return
         space = region.name.space
         self._send(entries, MulticastEvent(work.id, space, work.event), now)
-        for linked in dict.fromkeys(entry.region.space for entry in entries if entry.region is not None):
+        for linked, leaves in codes_by_space(entry.region for entry in entries if entry.region is not None).items():
             if self._seen.add((work.id, linked, "forwarded")):
                 target = self._spaces.grid(linked).target_of_event(event)
-                self._walks.begin(ForwardWalk(), linked, target, work, now + _FORWARD_SECONDS, now)
+                until = now + _FORWARD_SECONDS
+                self._walks.begin(ForwardWalk(), linked, target, work, until, now, leaves=leaves)
 
     def receive(self, source: Contact, event: MulticastEvent, now: float) -> None:  # noqa: ARG002 - any hop may send it
         """An event has come to a hop, which may want it itself."""

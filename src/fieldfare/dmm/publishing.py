@@ -7,8 +7,9 @@ answer that is not vouched for is used, and asked for again: peers that were mis
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from fieldfare.dmm.messages import Answer, MatchWork, MulticastWork, Work
 from fieldfare.dmm.options import DmmOptions
@@ -16,8 +17,9 @@ from fieldfare.dmm.outbox import Outboxes, Settled
 from fieldfare.dmm.peer_log import PeerLog, Recovered
 from fieldfare.dmm.peer_messages import PeerAccepted, PeerPublish, PeerPublished, PeerRefused
 from fieldfare.dmm.peer_records import PeerRecord, PublicationOwed, PublicationSettled, PublicationStored
-from fieldfare.dmm.spaces import Space, Spaces
+from fieldfare.dmm.spaces import Space, Spaces, codes_by_space
 from fieldfare.dmm.walks import Walks
+from fieldfare.dmm.zcodes import ZCode
 from fieldfare.events import event_attributes
 from fieldfare.matching.rows import check_event
 from fieldfare.messages import SetTimer
@@ -182,7 +184,15 @@ class Publishing:
 
     # Who wants it
 
-    def _ask(self, number: int, publication: _Publication, spaces: Iterable[Space], now: float) -> None:
+    def _ask(
+        self,
+        number: int,
+        publication: _Publication,
+        spaces: Iterable[Space],
+        now: float,
+        linked: Mapping[Space, list[ZCode]] = MappingProxyType({}),
+    ) -> None:
+        """Ask spaces who wants an event. Of some the leaves are known, by the links that led there."""
         asked = list(spaces)
         publication.asked.update(asked)
         publication.known.update(asked)
@@ -191,7 +201,8 @@ class Publishing:
             work: Work = MatchWork(publication.message.event)
             if not self._spaces.scheme(space.topic).is_reliable:
                 work = MulticastWork(self._id(number), publication.message.event)
-            self._walks.begin(MatchWalk(number, space), space, target, work, publication.until, now)
+            leaves = linked.get(space, ())
+            self._walks.begin(MatchWalk(number, space), space, target, work, publication.until, now, leaves=leaves)
 
     def answered(self, purpose: MatchWalk, answer: Answer, now: float) -> None:
         """A leaf says who wants an event."""
@@ -201,8 +212,9 @@ class Publishing:
         if not answer.is_complete:
             publication.unvouched.add(purpose.space)
         self._deliver(purpose.number, publication, answer.peers, now)
-        nexts = dict.fromkeys(region.space for region in answer.regions)
-        self._ask(purpose.number, publication, [space for space in nexts if space not in publication.known], now)
+        linked = codes_by_space(answer.regions)
+        new = [space for space in linked if space not in publication.known]
+        self._ask(purpose.number, publication, new, now, linked)
 
     def _deliver(self, number: int, publication: _Publication, cards: Iterable[Card], now: float) -> None:
         new = {card.name: card for card in cards if card.name not in publication.peers}

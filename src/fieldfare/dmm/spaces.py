@@ -2,13 +2,14 @@
 
 DMM-AR has one space for each set of attributes. A box lives in the space of the attributes that an event must have to
 satisfy it; a box that needs none lives in the topic's empty space. An event visits the empty space and the space of
-each single attribute that it has; a space of several attributes is found through that of its primary attribute. DMM has
-one space for all, of attributes that are declared, and everything lives there.
+each single attribute that it has; a space of several attributes is found through that of its primary attribute. Where
+`home_attributes_max` is 1, a box lives in the space of its narrowest attribute alone, where events come anyway, and no
+second search is needed. DMM has one space for all, of attributes that are declared, and everything lives there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -65,12 +66,16 @@ class TopicScheme:
     domains: Mapping[str, DomainAxis] = field(default_factory=dict)
     schema: Attributes | None = None  # the attributes of the one space of DMM; None: DMM-AR
     is_reliable: bool = True  # each event is delivered until it is taken; else by multicast, once, as best it can
+    home_attributes_max: int | None = None  # a box lives in the space of so many of its attributes; None: of all
 
     @cached_property
     def digest(self) -> bytes:
         """What tells this declaration from others."""
         domains = [(name, axis.low, axis.high, axis.granularity) for name, axis in sorted(self.domains.items())]
-        return msgspec.msgpack.encode((ENCODING_VERSION, domains, self.schema, self.is_reliable))
+        declared = (ENCODING_VERSION, domains, self.schema, self.is_reliable)
+        return msgspec.msgpack.encode(
+            declared if self.home_attributes_max is None else (*declared, self.home_attributes_max)
+        )
 
 
 _NOTHING_DECLARED = TopicScheme()
@@ -112,9 +117,22 @@ class Spaces:
         schema = self.scheme(topic).schema
         homes: dict[Space, tuple[Box, ...]] = {}
         for box in condition.boxes:
-            space = Space(topic, needed_attributes(box) if schema is None else schema)
+            space = Space(topic, self._narrowest(topic, box) if schema is None else schema)
             homes[space] = (*homes.get(space, ()), box)
         return homes
+
+    def _narrowest(self, topic: str, box: Box) -> Attributes:
+        """The attributes whose space a box lives in: all that it needs, or those that few events lie inside of."""
+        needed, attributes_max = needed_attributes(box), self.scheme(topic).home_attributes_max
+        if attributes_max is None or len(needed) <= attributes_max:
+            return needed
+
+        def width(name: str) -> tuple[float, str]:
+            axis = self.grid(Space(topic, (name,))).axes[0]
+            low, high = axis.codes_of(box.intervals[name])
+            return (high - low + 1) / (1 << axis.bits), name
+
+        return tuple(sorted(sorted(needed, key=width)[:attributes_max]))
 
     def entrances(self, topic: str, event: Mapping[str, Any]) -> list[Space]:
         """The spaces that an event visits first."""
@@ -132,3 +150,11 @@ class Spaces:
 def needed_attributes(box: Box) -> Attributes:
     """The attributes that an event must have to be in a box."""
     return tuple(sorted(name for name, interval in box.intervals.items() if interval.low >= _PRESENT))
+
+
+def codes_by_space(regions: Iterable[RegionName]) -> dict[Space, list[ZCode]]:
+    """The z-codes of some regions, by their spaces."""
+    found: dict[Space, list[ZCode]] = {}
+    for region in regions:
+        found.setdefault(region.space, []).append(region.code)
+    return found

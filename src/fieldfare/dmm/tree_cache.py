@@ -6,7 +6,7 @@ was remembered is dropped then, and else after a while.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 
 from fieldfare.dmm.spaces import RegionName, Space
@@ -27,6 +27,7 @@ class TreeCache:
         self._leaves_max, self._seconds = leaves_max, seconds
         self._leaves: OrderedDict[RegionName, _Leaf] = OrderedDict()
         self._lengths: dict[Space, dict[int, int]] = {}  # how many leaves have codes of each length
+        self._lengths_of_all: Counter[int] = Counter()  # the same for all spaces together
 
     def __len__(self) -> int:
         return len(self._leaves)
@@ -38,6 +39,7 @@ class TreeCache:
         if region not in self._leaves:
             lengths = self._lengths.setdefault(region.space, {})
             lengths[len(region.code)] = lengths.get(len(region.code), 0) + 1
+            self._lengths_of_all[len(region.code)] += 1
         self._leaves[region] = _Leaf(card, now + self._seconds)
         self._leaves.move_to_end(region)
         if len(self._leaves) > self._leaves_max:
@@ -49,6 +51,7 @@ class TreeCache:
             return
         lengths = self._lengths[region.space]
         lengths[len(region.code)] -= 1
+        self._lengths_of_all[len(region.code)] -= 1
         if not lengths[len(region.code)]:
             del lengths[len(region.code)]
             if not lengths:
@@ -65,12 +68,12 @@ class TreeCache:
         return leaf.card
 
     def depth(self, space: Space, path: ZCode, now: float) -> int | None:
-        """How long the code of the leaf on a path was; if that is unknown, the most frequent length in the space."""
-        lengths = self._lengths.get(space)
-        if not lengths:
-            return None
-        for length in sorted(lengths):
+        """How long the code of the leaf on a path was; if that is unknown, the most frequent length in the space.
+
+        Of a space that is unknown, the most frequent length in all others: trees of one topic are much alike.
+        """
+        for length in sorted(self._lengths.get(space, ())):
             if length <= len(path) and self.card(RegionName(space, path[:length]), now) is not None:
                 return length
-        lengths = self._lengths.get(space)
-        return max(lengths, key=lengths.__getitem__) if lengths else None
+        lengths = self._lengths.get(space) or self._lengths_of_all
+        return max(lengths, key=lengths.__getitem__) if self._leaves else None

@@ -6,7 +6,7 @@ and asks again where nobody answers, until it has found every leaf or its time i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -71,12 +71,23 @@ class Walks:
         self._walks: dict[int, _Walk] = {}
         self._numbers = count()
 
-    def begin(self, purpose: Any, space: Space, target: Target, work: Work, until: float, now: float) -> None:
-        """Do some work at all leaves that a target touches."""
+    def begin(  # noqa: PLR0913 - what to do, where, and until when
+        self,
+        purpose: Any,
+        space: Space,
+        target: Target,
+        work: Work,
+        until: float,
+        now: float,
+        *,
+        leaves: Collection[ZCode] = (),
+    ) -> None:
+        """Do some work at all leaves that a target touches. `leaves` are some that somebody knows of."""
         grid = self._spaces.grid(space)
 
         def guess_depth(path: ZCode) -> int | None:
-            return self.cache.depth(space, path, now)
+            known = next((len(leaf) for leaf in leaves if path.startswith(leaf)), None)
+            return self.cache.depth(space, path, now) if known is None else known
 
         steps = LeafWalk(grid, target, guess_depth, self._options.strategy)
         number = next(self._numbers)
@@ -119,12 +130,13 @@ class Walks:
             else:  # the ring is changing
                 self._ring.perform(SetTimer(purpose, now + self._options.retry_seconds))
             return
-        if answer.found is Found.LEAF:
+        is_end = answer.found is Found.LEAF or (answer.found is Found.NOTHING and not region)  # an empty root is one
+        if is_end:
             self.cache.learn(name, source.card, now)
         else:
             self.cache.forget(name)
         is_changing = walk.steps.answer(region, answer.found)
-        if answer.found is Found.LEAF or (answer.found is Found.NOTHING and not region):
+        if is_end:
             walk.answers.append(answer)
             self._answered(walk.purpose, answer, now)
         if purpose.walk not in self._walks:

@@ -15,7 +15,7 @@ from fieldfare.pastry.node import Acquainted
 from fieldfare.pastry.options import PastryOptions
 from fieldfare.pastry.ports import Contact
 
-_DRAWN = 4  # candidates for a slot; more make tables nearer, and take longer
+DRAWN = 4  # candidates for a slot; more make tables nearer, and take longer
 _DRAWN_NEAR = 64  # candidates for the neighbourhood
 
 
@@ -24,6 +24,7 @@ def acquaint(
     round_trip_seconds: Callable[[Contact, Contact], float],
     options: PastryOptions,
     rng: random.Random,
+    drawn: int = DRAWN,
 ) -> Iterator[tuple[Contact, Acquainted]]:
     """For each node the tables to begin with. `round_trip_seconds` says how near two nodes are."""
     ring = sorted(contacts, key=lambda contact: contact.id)
@@ -33,7 +34,7 @@ def acquaint(
         after = [ring[(index + step) % len(ring)] for step in range(1, each_side + 1)]
         before = [ring[(index - step) % len(ring)] for step in range(1, each_side + 1)]
         table = [
-            _nearest(me, [ring[at] for at in _drawn(range(low, high), _DRAWN, rng)], round_trip_seconds)
+            _nearest(me, [ring[at] for at in _drawn(range(low, high), drawn, rng)], round_trip_seconds)
             for low, high in _slots(me, ids)
         ]
         near = [ring[at] for at in _drawn(range(len(ring)), _DRAWN_NEAR, rng) if at != index]

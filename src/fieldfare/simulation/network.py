@@ -92,6 +92,7 @@ class Network:
         self.clock = clock
         self.rng = rng
         self.datagrams_sent = 0
+        self.on_datagram: Callable[[str, str, Any], object] | None = None  # told of each that is sent, lost or not
         self.stream_bytes: defaultdict[tuple[str, str], int] = defaultdict(int)  # sent over streams, by both places
         self.is_disturbed = False  # there are partitions or paused places, so packets may be held up
         self.quality_of: Callable[[str, str], LinkQuality] | None = None  # from one place to another; None: as `link`
@@ -203,6 +204,8 @@ class Network:
     def send(self, source: str, target: str, message: Any) -> None:
         """Send a datagram. It arrives, or it does not, or it arrives twice."""
         self.datagrams_sent += 1
+        if self.on_datagram is not None:
+            self.on_datagram(source, target, message)
         quality, clock, random = self.link_quality(source, target), self.clock, self.rng.random
         for _ in (1, 2) if quality.duplication and random() < quality.duplication else (1,):
             if not (quality.loss and random() < quality.loss):

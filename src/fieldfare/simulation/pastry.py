@@ -18,7 +18,7 @@ import msgspec
 
 from fieldfare.messages import Effect, Input, Node, PacketCodec, RecordCodec, Withdraw
 from fieldfare.pastry.admission import ClosedGroup, Ids
-from fieldfare.pastry.bulk import acquaint
+from fieldfare.pastry.bulk import DRAWN, acquaint
 from fieldfare.pastry.ids import is_closer
 from fieldfare.pastry.node import Acquainted, Entry, PastryNode, node_for
 from fieldfare.pastry.options import PastryOptions
@@ -211,8 +211,8 @@ class SimulatedRing:
             self.add(f"p{number:04}", [rng.choice(living)] if living else [])
             self.world.run_for(apart_seconds)
 
-    def add_acquainted(self, names: Sequence[str]) -> None:
-        """Nodes that begin with right tables, rather than join."""
+    def add_acquainted(self, names: Sequence[str], drawn: int = DRAWN) -> None:
+        """Nodes that begin with right tables, rather than join: for each slot the nearest of so many that are drawn."""
         life, quality = int(self.world.clock.now * 1000), self.world.network.link_quality
         contacts = [self.group.contact(Card(name, name, life)) for name in names]
 
@@ -221,7 +221,7 @@ class SimulatedRing:
             return 2.0 * (there.latency_seconds + there.jitter_seconds / 2)
 
         rng = self.world.rng("tables")
-        for contact, tables in acquaint(contacts, round_trip_seconds, self.options, rng):
+        for contact, tables in acquaint(contacts, round_trip_seconds, self.options, rng, drawn):
             self._acquainted[contact.name] = tables
         for name in names:
             self.add(name, seeds=())

@@ -32,6 +32,7 @@ from fieldfare.dmm.peer_messages import (
 from fieldfare.dmm.peer_records import PEER_RECORDS
 from fieldfare.dmm.spaces import TopicScheme
 from fieldfare.messages import Effect, Input
+from fieldfare.pastry.bulk import DRAWN
 from fieldfare.pastry.options import PastryOptions
 from fieldfare.simulation.clock import Clock
 from fieldfare.simulation.pastry import SimulatedRing
@@ -148,10 +149,10 @@ class SimulatedPeers(PeerPrograms):
         self.ring.add(name)
         self._take_effects(name)
 
-    def add_acquainted(self, options: Mapping[str, DmmOptions]) -> None:
-        """Many, by name, which begin with right tables rather than join."""
+    def add_acquainted(self, options: Mapping[str, DmmOptions], drawn: int = DRAWN) -> None:
+        """Many, by name, which begin with right tables rather than join; see SimulatedRing."""
         self._options.update(options)
-        self.ring.add_acquainted(list(options))
+        self.ring.add_acquainted(list(options), drawn)
         for name in options:
             self._take_effects(name)
 

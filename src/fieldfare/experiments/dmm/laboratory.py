@@ -1,0 +1,77 @@
+"""Where the figures are made: runs that they share, on as many cores as there are to be used.
+
+Runs are kept as JSON where a folder is given, so that a figure can be drawn again without running anything.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from fieldfare.experiments.dmm.experiment import Case, Experiment
+from fieldfare.experiments.dmm.outcome import Outcome
+from fieldfare.experiments.dmm.settings import Scale
+
+
+class Laboratory:
+    """What the figures share."""
+
+    def __init__(self, scale: Scale, progress: Callable[[str], None], kept: Path | None = None) -> None:
+        self.scale, self.progress = scale, progress
+        self._kept = kept
+        self._outcomes: dict[Case, Outcome] = {}
+
+    def run(self, case: Case) -> Outcome:
+        """Run a case, unless that has been done."""
+        return self.run_all([case])[0]
+
+    def run_all(self, cases: Sequence[Case]) -> list[Outcome]:
+        """Run some cases, those that have not been run yet."""
+        for case in cases:
+            if case not in self._outcomes and (known := self._read(case)) is not None:
+                self._outcomes[case] = known
+        missing = [case for case in dict.fromkeys(cases) if case not in self._outcomes]
+        if min(self.scale.processes, len(missing)) <= 1:
+            for case in missing:
+                self.progress(case.name)
+                self._keep(case, run_case(case, self.scale))
+        else:
+            self._run_in_processes(missing)
+        return [self._outcomes[case] for case in cases]
+
+    def _run_in_processes(self, cases: Sequence[Case]) -> None:
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(self.scale.processes, context) as pool:
+            running = {case: pool.submit(run_case, case, self.scale) for case in cases}
+            for number, (case, future) in enumerate(running.items()):
+                self.progress(f"{case.name}, and {len(running) - number - 1} more")
+                self._keep(case, future.result())
+
+    def _keep(self, case: Case, outcome: Outcome) -> None:
+        self._outcomes[case] = outcome
+        file = self._file(case)
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(msgspec.json.encode(outcome))
+
+    def _read(self, case: Case) -> Outcome | None:
+        file = self._file(case)
+        return None if file is None or not file.exists() else msgspec.json.decode(file.read_bytes(), type=Outcome)
+
+    def _file(self, case: Case) -> Path | None:
+        return None if self._kept is None else self._kept / f"{case.name}.json"
+
+
+def run_case(case: Case, scale: Scale) -> Outcome:
+    """One run, in this process."""
+    gc.collect()
+    gc.disable()  # what a run makes stays; looking at it again and again would take most of the time
+    try:
+        return Experiment(case, scale).run()
+    finally:
+        gc.enable()
