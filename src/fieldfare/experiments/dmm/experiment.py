@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 
 import msgspec
 
-from fieldfare.dmm.peer_messages import PeerDelivered, PeerPublish
+from fieldfare.dmm.peer_messages import PeerAccepted, PeerDelivered, PeerPublish
 from fieldfare.dmm.spaces import TopicScheme
 from fieldfare.experiments.dmm.floors import direct_links, shortest_tree_links, spanning_tree_links
 from fieldfare.experiments.dmm.metering import Meter
@@ -54,25 +55,27 @@ class _Published:
 
 
 class PaperPeers(SimulatedPeers):
-    """Peers whose events have no attribute beside the paper's: they are known by the ids that peers give them."""
+    """Peers whose events have no attribute beside the paper's: they are known by their publications' refs."""
 
     def __init__(self, world: World, schemes: Mapping[str, TopicScheme], *, do_crash: bool) -> None:
         super().__init__(world, schemes, CRASHING_NETWORK if do_crash else SLOW_NETWORK)
         self.arrivals: defaultdict[str, list[tuple[str, float]]] = defaultdict(list)  # by event: subscriptions, times
-        self._counts: Counter[str] = Counter()
+        self._event_numbers = count()
+        self._refs: dict[str, str] = {}  # by the ids that peers gave to events
 
     def publish_drawn(self, peer: str, event: Mapping[str, int]) -> str:
-        """Publish an event; its id."""
-        self._counts[peer] += 1
-        event_id = f"{peer}@{self.ring.nodes[peer].me.card.life}:{self._counts[peer]}"
-        self.tell(peer, PeerPublish(event_id, TOPIC, msgspec.json.encode(event), _LIFESPAN_SECONDS))
-        return event_id
+        """Publish an event; its ref."""
+        ref = f"event {next(self._event_numbers)}"
+        self.tell(peer, PeerPublish(ref, TOPIC, msgspec.json.encode(event), _LIFESPAN_SECONDS))
+        return ref
 
     def told(self, effect: Effect) -> None:
         """Note what a program is told."""
-        if isinstance(effect, PeerDelivered):
+        if isinstance(effect, PeerAccepted):
+            self._refs[effect.event_id] = effect.ref
+        elif isinstance(effect, PeerDelivered):
             now = self.clock.now
-            self.arrivals[effect.event_id] += [(ref, now) for ref in effect.refs]
+            self.arrivals[self._refs[effect.event_id]] += [(ref, now) for ref in effect.refs]
         else:
             super().told(effect)
 
@@ -109,7 +112,7 @@ class Experiment:
         if self.case.do_crash:
             world.clock.call_at(first_at + scale.crash_at_seconds, self._crash)
         world.run_for(self._publishing_seconds + tail_seconds)
-        events = [self._event_outcome(event_id, each, first_at) for event_id, each in self.published.items()]
+        events = [self._event_outcome(ref, each, first_at) for ref, each in self.published.items()]
         floors = self._floors()
         return Outcome(
             self.case.algorithm.name,
@@ -172,10 +175,8 @@ class Experiment:
             return
         refs = [f"s{number}" for number in oracle.matching(event)]
         wanted = {ref: peers.wanted[ref].peer for ref in refs if peers.wanted[ref].peer in peers.peers}
-        event_id = peers.publish_drawn(publisher, event)
-        self.published[event_id] = _Published(
-            self.world.clock.now, publisher, wanted, wanted.keys() & peers.active.keys()
-        )
+        ref = peers.publish_drawn(publisher, event)
+        self.published[ref] = _Published(self.world.clock.now, publisher, wanted, wanted.keys() & peers.active.keys())
 
     def _crash(self) -> None:
         rng, scale = self.world.rng("crash"), self.scale
@@ -188,9 +189,9 @@ class Experiment:
         """Publications after which nobody crashed who might have taken them."""
         return [item for item in self.published.items() if self.crashed_at is None or item[1].at > self.crashed_at]
 
-    def _event_outcome(self, event_id: str, published: _Published, first_at: float) -> EventOutcome:
+    def _event_outcome(self, published_ref: str, published: _Published, first_at: float) -> EventOutcome:
         first: dict[str, float] = {}
-        for ref, at in self.peers.arrivals[event_id]:
+        for ref, at in self.peers.arrivals[published_ref]:
             if ref in published.wanted:
                 first.setdefault(ref, at - published.at)
         ways = {peer: self.network.distance(published.publisher, peer)[0] for peer in published.wanted.values()}
