@@ -23,6 +23,7 @@ from fieldfare.dmm.options import DmmOptions
 from fieldfare.dmm.peer import DmmPeer
 from fieldfare.dmm.peer_load import Spread
 from fieldfare.dmm.peer_messages import PeerDelivered
+from fieldfare.dmm.sender_replicas import ReplicaContent
 from fieldfare.dmm.spaces import TopicScheme
 from fieldfare.messages import Effect
 from fieldfare.pastry.options import PastryOptions
@@ -221,7 +222,8 @@ class RecoveryRun:
 def _replica_bytes(peer: DmmPeer) -> int:
     """How large the copies are that a peer keeps for its neighbours."""
     copies = [each for each in peer.keeper.book.regions.values() if not each.is_primary and each.table is not None]
-    return sum(len(msgspec.msgpack.encode(region.table.entries(0.0))) for region in copies if region.table is not None)
+    tables = (region.table for region in copies if region.table is not None)
+    return sum(len(msgspec.msgpack.encode((*table.entries(0.0), *table.lines))) for table in tables)
 
 
 def main() -> None:
@@ -233,6 +235,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=defaults.seed)
     parser.add_argument("--loss", type=float, default=defaults.loss)
     parser.add_argument("--heartbeat-seconds", type=float, default=defaults.pastry.heartbeat_seconds)
+    parser.add_argument("--senders", action="store_true", help="replicas hold who sent entries, as in the paper")
     given = parser.parse_args()
     settings = replace(
         defaults,
@@ -240,6 +243,7 @@ def main() -> None:
         subscriptions=given.subscriptions,
         seed=given.seed,
         loss=given.loss,
+        dmm=replace(defaults.dmm, replicas_hold=ReplicaContent.SENDERS) if given.senders else defaults.dmm,
         pastry=replace(defaults.pastry, heartbeat_seconds=given.heartbeat_seconds),
     )
     sys.stdout.write(json.dumps(asdict(RecoveryRun(settings).run()), indent=2) + "\n")
