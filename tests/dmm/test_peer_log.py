@@ -16,7 +16,7 @@ from fieldfare.matching import oracle
 from fieldfare.messages import Effect
 from fieldfare.simulation import World
 from fieldfare.simulation.network import LinkQuality
-from fieldfare.simulation.peers import SimulatedPeers
+from fieldfare.simulation.peers import SimulatedPeers, event_ref
 
 OPTIONS = DmmOptions(entries_max=10, replicas_each_side=2, refresh_seconds=5.0, entry_seconds=20.0)
 WINDOW_SECONDS = 0.1  # before a crash: what was noted by then, and not waited for, may not have reached the disk
@@ -36,7 +36,7 @@ class LoggedPeers(SimulatedPeers):
 
     def told(self, effect: Effect) -> None:
         if isinstance(effect, PeerDelivered):
-            event = effect.event.decode().partition('"ref": ["')[2].partition('"')[0]
+            event = event_ref(effect.event)
             for ref in effect.refs:
                 self.came_at[event, ref].append(self.clock.now)
         super().told(effect)

@@ -37,6 +37,11 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     condition: str | None = None  # what a peer wants, as SQL,
     covering: bytes | None = None  # or what a region wants, as boxes
 
+    @property
+    def is_line(self) -> bool:
+        """Whether it says only who has entries, and not what these want: see `sender_replicas`."""
+        return self.condition is None and self.covering is None
+
     def boxes_in(self, space: Space, spaces: Spaces) -> tuple[Box, ...]:
         """The boxes that live in a space; a ConditionError or CoveringError if there is no telling."""
         if self.covering is not None:
@@ -61,6 +66,7 @@ class EntryTable:
     def __init__(self, space: Space, spaces: Spaces) -> None:
         self._space, self._spaces = space, spaces
         self._rows: dict[str, _Row] = {}
+        self._lines: dict[str, Entry] = {}  # of a copy that says only who sent entries
         self._unindexed: dict[str, _Row] = {}
         self._by_handle: dict[int, _Row] = {}
         self._interest = Interest()
@@ -76,6 +82,10 @@ class EntryTable:
         """Add entries, or let them live on; whether something is new."""
         is_new = False
         for entry in entries:
+            if entry.is_line:
+                is_new |= entry.id not in self._lines
+                self._lines[entry.id] = entry
+                continue
             expires_at = now + entry.seconds_left
             row = self._rows.get(entry.id)
             if row is None or row.entry.version < entry.version:
@@ -100,6 +110,15 @@ class EntryTable:
         if row is not None and row.handle is not None:
             self._interest.remove(row.handle)
             del self._by_handle[row.handle]
+
+    @property
+    def lines(self) -> tuple[Entry, ...]:
+        """Who has entries that are not here: see `sender_replicas`."""
+        return tuple(self._lines.values())
+
+    def discard_line(self, line_id: str) -> None:
+        """Forget that somebody has entries that are not here."""
+        self._lines.pop(line_id, None)
 
     def remove_expired(self, now: float) -> list[str]:
         """Forget what did not come again in time."""

@@ -31,6 +31,7 @@ from fieldfare.dmm.options import DmmOptions
 from fieldfare.dmm.region import Region, State
 from fieldfare.dmm.region_book import CopyTo, RegionBook
 from fieldfare.dmm.requests import Requests
+from fieldfare.dmm.sender_replicas import AskSender
 from fieldfare.dmm.spaces import RegionName, Space, Spaces
 from fieldfare.dmm.splitting import ActivatePart, AnswerDone, InstallPart, Splitting, TurnedInner
 from fieldfare.dmm.visiting import AnswerPlaced, Visiting
@@ -153,6 +154,9 @@ class RegionKeeper:
                 pass
             case AskOrigin():
                 self._origin_answered(purpose, answer, now)
+            case AskSender():
+                region = self.book.regions.get(purpose.region)
+                self.book.recovering.answered(purpose, region, is_ok=is_ok, now=now)
 
     def _copies_came(self, purpose: CopiesFrom, answer: AnyPeerMessage | None, now: float) -> None:
         """A neighbour has given what it has. On each side the nearest that knew all there is to know is enough."""

@@ -140,10 +140,22 @@ class Linking:
             link.builder.replace(covering)
             link.version += 1
 
+    def place_again(self, purpose: object, region: Region, now: float) -> int:
+        """Place the entry of a leaf again; how many walks do it."""
+        self.changed(region, None, now)
+        link = self._links.get(region.name)
+        if link is None or not region.size:
+            return 0
+        self._begin_walk(purpose, region.name, link, now)
+        return 1
+
     def _place(self, name: RegionName, link: _Link, now: float) -> None:
         if link.is_walking:
             return  # what is wanted now is placed afterwards
         link.is_walking = True
+        self._begin_walk(LinkWalk(name, link.version), name, link, now)
+
+    def _begin_walk(self, purpose: object, name: RegionName, link: _Link, now: float) -> None:
         covering = link.builder.covering
         me = self._ring.me.card  # another peer may have the region too, while the ring changes
         entry_id = f"{name}@{me.name}@{me.life}"
@@ -151,7 +163,7 @@ class Linking:
         primary = Space(name.space.topic, (link.attribute,))
         target = self._spaces.grid(primary).target_of_boxes(covering.boxes)
         until = now + self._options.entry_seconds
-        self._walks.begin(LinkWalk(name, link.version), primary, target, PlaceWork((entry,)), until, now)
+        self._walks.begin(purpose, primary, target, PlaceWork((entry,)), until, now)
 
     def placed(self, purpose: LinkWalk, is_placed: bool, now: float) -> None:  # noqa: FBT001 - it is what a walk found
         """A leaf's entry is placed everywhere, or was not in time."""

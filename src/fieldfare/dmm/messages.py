@@ -178,6 +178,13 @@ class Copy(Request, frozen=True):
     origin: ZCode
 
 
+class SendAgain(Request, frozen=True):
+    """A region was taken over: place all entries there again. Of a linked region, its peer is to place its link."""
+
+    region: RegionName
+    link: RegionName | None = None
+
+
 class AskForCopies(Request, frozen=True):
     """A peer has come: give it what it is to keep."""
 
@@ -230,6 +237,7 @@ AnyPeerMessage: TypeAlias = (
     | Release
     | Report
     | Copy
+    | SendAgain
     | AskForCopies
     | Done
     | Event

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from fieldfare.dmm.leaf_walk import Strategy
 from fieldfare.dmm.requests import Patience
+from fieldfare.dmm.sender_replicas import ReplicaContent
 from fieldfare.pastry.ports import Assurance
 
 
@@ -16,6 +17,7 @@ class DmmOptions:
     entries_max: int = 1_000  # entries at the leaves of this peer, beyond which it divides one
     entries_kept_max: int = 200_000  # entries in all, copies for neighbours included; beyond that new ones are refused
     replicas_each_side: int = 4  # neighbours on the ring, on each side, that keep a copy
+    replicas_hold: ReplicaContent = ReplicaContent.ENTRIES
     refresh_seconds: float = 30.0  # subscriptions are placed again so often: the last resort against loss
     entry_seconds: float = 75.0  # entries are forgotten after this time, unless they come again
     cache_leaves_max: int = 10_000  # leaves that are remembered; 0: none

@@ -73,6 +73,7 @@ class Region:
     given: dict[ZCode, tuple[int, int]] = field(default_factory=dict)  # of halves: version and sequence
     reports: dict[ZCode, ChildReport] = field(default_factory=dict)  # of halves
     deferred: list[tuple[Contact, Visit]] = field(default_factory=list)  # until entries are taken again
+    copied_lines: set[tuple[str, int]] = field(default_factory=set)  # that neighbours keep, if they keep senders only
     unsplit_size: int = 0  # the size at which no division was found that helps
 
     def turn(self, state: State) -> None:

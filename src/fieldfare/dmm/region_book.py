@@ -16,6 +16,7 @@ from fieldfare.dmm.messages import AnyPeerMessage, Copy, Done, encode
 from fieldfare.dmm.options import DmmOptions
 from fieldfare.dmm.region import Region, State
 from fieldfare.dmm.requests import Requests
+from fieldfare.dmm.sender_replicas import Recovering, ReplicaContent, senders_of
 from fieldfare.dmm.spaces import RegionName, Space, Spaces
 from fieldfare.pastry.ids import is_closer
 from fieldfare.pastry.ports import Contact, Ring
@@ -64,6 +65,8 @@ class RegionBook:
     ) -> None:
         self.ring, self.requests, self.spaces, self.options = ring, requests, spaces, options
         self.place_anew = place_anew
+        self.recovering = Recovering(ring, requests, spaces)
+        self._holds_senders = options.replicas_hold is ReplicaContent.SENDERS
         self.regions: dict[RegionName, Region] = {}
         self.settled_at = 0.0  # from then on this peer would know of a region if it existed
         self._follow = follow
@@ -90,6 +93,7 @@ class RegionBook:
             region.is_primary = True
             if region.table is not None:  # nobody refreshed the entries of a copy
                 region.table.renew(now + self.options.entry_seconds)
+            self.recovering.begin(region, self.options.complete_seconds, now)
             self.replicate(region, None, now)
         return region
 
@@ -105,7 +109,8 @@ class RegionBook:
 
     def has_room_for(self, count_new: int) -> bool:
         """Whether this peer can keep so many entries more, for itself or as copies."""
-        kept = sum(region.size for region in self.regions.values())
+        tables = (region.table for region in self.regions.values() if region.table is not None)
+        kept = sum(len(table) + len(table.lines) for table in tables)
         return kept + count_new <= self.options.entries_kept_max
 
     def send(self, target: Contact, message: AnyPeerMessage, now: float) -> None:
@@ -131,9 +136,26 @@ class RegionBook:
         is_gone: bool = False,
     ) -> None:
         """Have the neighbours keep a change: some entries, or without them all there is. Then go on with `then`."""
+        if self._holds_senders and self._are_known(region, now, entries) and not is_gone:
+            if then is not None:
+                self._follow(then, now)
+            return
         region.sequence += 1
         message = self.copy_of(region, now, entries, removed, is_gone=is_gone)
         self.have_kept([(message, neighbour) for neighbour in self.neighbours().values()], then, now)
+
+    def _are_known(self, region: Region, now: float, entries: tuple[Entry, ...] | None) -> bool:
+        """Whether neighbours, which keep who sent entries, know all who sent these. From now on they do."""
+        is_whole = entries is None
+        if entries is None:
+            entries = () if region.table is None else (*region.table.entries(now), *region.table.lines)
+        lines = {(line.id, line.version) for line in senders_of(entries)}
+        if is_whole:
+            region.copied_lines = lines
+        elif lines <= region.copied_lines and not self.is_copying(region):
+            return True
+        region.copied_lines |= lines
+        return False
 
     def have_kept(self, copies: Collection[tuple[Copy, Contact]], then: object, now: float) -> None:
         """Send copies to neighbours; when all have confirmed theirs, go on with `then`."""
@@ -162,9 +184,12 @@ class RegionBook:
         """What a neighbour is to keep: some entries, or without them all there is."""
         is_whole = entries is None
         if entries is None:
-            entries = () if region.table is None or is_gone else tuple(region.table.entries(now))
+            table = None if is_gone else region.table
+            entries = () if table is None else (*table.entries(now), *table.lines)
         kind = "gone" if is_gone else region.kind
         complete_in = max(0.0, region.complete_at - now)
+        if self._holds_senders:
+            entries, removed = senders_of(entries), ()
         return Copy(
             0,
             region.name,
@@ -247,6 +272,7 @@ class RegionBook:
         if region.state is State.LEAF and copy.kind == "leaf" and region.table is not None:
             region.version = max(region.version, copy.version)
             if region.table.put(copy.entries, now):
+                self.recovering.begin(region, self.options.complete_seconds, now)
                 self.replicate(region, None, now, entries=copy.entries)
         elif copy.is_whole and copy.version > region.version and region.state in (State.LEAF, State.INNER):
             former = () if region.table is None else tuple(region.table.entries(now))

@@ -20,7 +20,7 @@ from fieldfare.dmm.options import DmmOptions
 from fieldfare.dmm.peer_log import PeerLog, Recovered
 from fieldfare.dmm.peer_messages import PeerDelivered, PeerRefused, PeerSubscribe, PeerSubscribed
 from fieldfare.dmm.peer_records import PeerRecord, PeerSubscriptionRemoved, PeerSubscriptionStored
-from fieldfare.dmm.spaces import Space, Spaces
+from fieldfare.dmm.spaces import RegionName, Space, Spaces
 from fieldfare.dmm.walks import Walks
 from fieldfare.errors import ConditionError, EventError
 from fieldfare.events import UnreadableError, event_attributes
@@ -245,10 +245,25 @@ class Subscribing:
         subscription = self._subscriptions[handle]
         if subscription.coverer is not None:
             return
-        me = self._ring.me.card
-        seconds = self._options.entry_seconds
-        entry = Entry(self._entry_id(subscription), me.life, seconds, peer=me, condition=subscription.text)
-        self._walk(handle, subscription, PlaceWork((entry,)), now)
+        self._walk(handle, subscription, PlaceWork((self._entry(subscription),)), now)
+
+    def place_again(self, purpose: object, region: RegionName, now: float) -> int:
+        """Place all entries that touch a region again; how many walks do it."""
+        grid, walks = self._spaces.grid(region.space), 0
+        for subscription in self._subscriptions.values():
+            if subscription.coverer is not None or subscription.topic != region.space.topic:
+                continue
+            boxes = self._spaces.homes(subscription.topic, subscription.condition).get(region.space, ())
+            target = grid.target_of_boxes(boxes)
+            if grid.touches(region.code, target):
+                until = now + self._options.entry_seconds
+                self._walks.begin(purpose, region.space, target, PlaceWork((self._entry(subscription),)), until, now)
+                walks += 1
+        return walks
+
+    def _entry(self, subscription: _Subscription) -> Entry:
+        me, seconds = self._ring.me.card, self._options.entry_seconds
+        return Entry(self._entry_id(subscription), me.life, seconds, peer=me, condition=subscription.text)
 
     def _entry_id(self, subscription: _Subscription) -> str:
         """Numbers are used again in each life; the life is the entry's version."""

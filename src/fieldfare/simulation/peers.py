@@ -43,6 +43,12 @@ _REF = "ref"  # an attribute of every event, a list, so that no condition sees i
 _DEFAULT_OPTIONS, _DEFAULT_PASTRY_OPTIONS = DmmOptions(), PastryOptions()
 
 
+def event_ref(event: bytes) -> str:
+    """The ref of an event that a program here has published."""
+    ref: str = json.loads(event)[_REF][0]
+    return ref
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """A subscription."""
@@ -102,7 +108,7 @@ class PeerPrograms(ABC):
             case PeerAccepted(ref):
                 self.accepted[ref] = effect
             case PeerDelivered():
-                ref = json.loads(effect.event)[_REF][0]
+                ref = event_ref(effect.event)
                 self.deliveries[ref].update(effect.refs)
                 self.delays.append(self.clock.now - self.published_at[ref])
             case PeerPublished():
@@ -122,7 +128,10 @@ class PeerPrograms(ABC):
 
 
 class SimulatedPeers(PeerPrograms):
-    """Peers on a simulated Pastry ring; with `keep_logs` they come back from their disks."""
+    """Peers on a simulated Pastry ring; with `keep_logs` they come back from their disks.
+
+    With `with_packets` messages travel as bytes, which are counted in `ring.packets`.
+    """
 
     def __init__(
         self,
@@ -131,10 +140,11 @@ class SimulatedPeers(PeerPrograms):
         pastry_options: PastryOptions = _DEFAULT_PASTRY_OPTIONS,
         *,
         keep_logs: bool = False,
+        with_packets: bool = False,
     ) -> None:
         super().__init__(world.clock)
         self._peer_class = LoggingDmmPeer if keep_logs else DmmPeer
-        self.ring = SimulatedRing(world, pastry_options, self._make_peer)
+        self.ring = SimulatedRing(world, pastry_options, self._make_peer, with_packets=with_packets)
         self.ring.records = PEER_RECORDS
         self._schemes = schemes
         self._options: dict[str, DmmOptions] = {}
