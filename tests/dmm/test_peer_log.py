@@ -101,6 +101,32 @@ def test_what_was_accepted_reaches_all_once_whoever_crashes_and_comes_back(seed:
     assert sum(len(sure[ref]) for ref in settled) > 50
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_what_was_accepted_survives_a_crash_of_all_peers_at_once(seed: int) -> None:
+    peers, rng = LoggedPeers(seed, 8), random.Random(seed)
+    for number in range(12):
+        peers.subscribe(f"p{rng.randrange(8)}", f"s{number}", random_condition(rng))
+    peers.run_until(lambda: len(peers.active) == 12)
+    events = {}
+    for _ in range(20):
+        event = random_event(rng)
+        events[peers.publish(rng.choice(sorted(peers.peers)), event, lifespan_seconds=600.0)] = event
+        peers.clock.run_for(rng.choice((0.0, 0.001, 0.01)))
+    sure = {
+        ref: {name for name, wanted in peers.wanted.items() if oracle.holds(wanted.condition, meaning(event))}
+        for ref, event in events.items()
+    }
+    peers.crash(*sorted(peers.peers))
+    peers.clock.run_for(100)  # longer than any leaf would remember an entry
+    for number in range(8):
+        peers.come_back(f"p{number}")
+    peers.run_until(peers.is_right, 200)
+    peers.run_until(lambda: all(peers.deliveries[ref].keys() >= sure[ref] for ref in peers.accepted), 200)
+    peers.clock.run_for(60)
+    peers.check(events, sure)
+    assert any(sure[ref] for ref in peers.accepted)
+
+
 def test_an_event_is_accepted_only_when_it_is_on_the_disk() -> None:
     peers = LoggedPeers(1, 3)
     host = peers.ring.hosts["p0"]

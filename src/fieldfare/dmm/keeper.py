@@ -93,14 +93,17 @@ class RegionKeeper:
         """
         return self._has_joined and not self._awaited
 
-    def joined(self, now: float) -> None:
-        """Take the place on the ring: get what the neighbours have kept there so far."""
+    def joined(self, now: float, *, is_back: bool = False) -> None:
+        """Take the place on the ring: get what the neighbours have kept there so far.
+
+        A peer that comes back from a log, and finds nobody, knows that it may be the first of many that come back.
+        """
         self._has_joined = True
         leaves, count = self.book.ring.leaves, self.book.options.replicas_each_side
         self._sides = [[contact.id for contact in side[:count]] for side in (leaves.before, leaves.after)]
         neighbours = self.book.neighbours()
         self._awaited = set(neighbours)
-        if neighbours:
+        if neighbours or is_back:
             self.book.settled_at = now + self.book.options.complete_seconds
         for contact in neighbours.values():
             self.book.requests.ask(AskForCopies(0), CopiesFrom(contact.id), now, contact=contact)

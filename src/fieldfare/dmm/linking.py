@@ -167,3 +167,8 @@ class Linking:
                 self._confirmed(then, now)
         if link.placed_version < link.version:
             self._place(purpose.region, link, now)
+
+    def found_no_room(self, purpose: LinkWalk) -> None:
+        """A peer that should have a leaf's entry is full: it is placed again when all are refreshed."""
+        if (link := self._links.get(purpose.region)) is not None:
+            link.is_walking = False

@@ -82,6 +82,7 @@ class Answer(PeerMessage, frozen=True):
     peers: tuple[Card, ...] = ()  # those that want the event
     regions: tuple[RegionName, ...] = ()  # where the event is to go next
     events_per_second: float = 0.0  # that come there, where only that was asked for
+    is_full: bool = False  # entries were to be placed, and the peer cannot keep more
 
 
 class AskPrimary(Request, frozen=True):

@@ -14,6 +14,7 @@ class DmmOptions:
     """Limits and times of one peer. Peers may differ in their limits; times should be the same for all."""
 
     entries_max: int = 1_000  # entries at the leaves of this peer, beyond which it divides one
+    entries_kept_max: int = 200_000  # entries in all, copies for neighbours included; beyond that new ones are refused
     replicas_each_side: int = 4  # neighbours on the ring, on each side, that keep a copy
     refresh_seconds: float = 30.0  # subscriptions are placed again so often: the last resort against loss
     entry_seconds: float = 75.0  # entries are forgotten after this time, unless they come again

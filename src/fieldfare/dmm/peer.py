@@ -26,6 +26,7 @@ from fieldfare.dmm.messages import (
 from fieldfare.dmm.multicast import Multicast
 from fieldfare.dmm.options import DmmOptions
 from fieldfare.dmm.outbox import OutboxDue
+from fieldfare.dmm.peer_load import PeerLoad
 from fieldfare.dmm.peer_log import PeerLog, Recovered
 from fieldfare.dmm.peer_messages import PeerPublish, PeerRefused, PeerSubscribe, PeerUnsubscribe
 from fieldfare.dmm.peer_records import NumbersTaken, PeerLogBegun, PeerRecord
@@ -74,7 +75,8 @@ class DmmPeer:
     ) -> None:
         self.options = options
         self.spaces = Spaces(schemes)
-        self.unreadable = 0  # messages so far
+        self.messages = 0  # of other peers, so far
+        self.unreadable = 0  # of them
         self.held = 0  # events so far that came before the program asked again for what it had subscribed to
         self._recovered = Recovered()
         self._taken = self._recovered.taken
@@ -89,7 +91,7 @@ class DmmPeer:
     def started(self, ring: Ring, now: float) -> None:
         """The node begins to join the ring."""
         options, recovered = self.options, self._recovered
-        self.ring = ring
+        self.ring, self._is_back = ring, bool(recovered.log)
         self.log = PeerLog(ring, self._stored, self._not_stored, is_kept=self.keeps_log)
         if not recovered.log:
             recovered.log = f"{ring.me.card.name}@{ring.me.card.life}"
@@ -111,7 +113,7 @@ class DmmPeer:
 
     def joined(self, now: float) -> None:
         """The node has its place on the ring."""
-        self.keeper.joined(now)
+        self.keeper.joined(now, is_back=self._is_back)
         share = self.ring.me.id / 2**128  # so that peers do not all refresh at one moment
         self.ring.perform(SetTimer(LookAfterDue(), now + self.options.refresh_seconds * (0.5 + share / 2)))
         self.subscribing.joined(now)
@@ -127,6 +129,7 @@ class DmmPeer:
 
     def receive(self, source: Contact, message: bytes, now: float) -> None:
         """A message from another peer."""
+        self.messages += 1
         decoded = decode(message)
         if decoded is None:
             self.unreadable += 1
@@ -219,13 +222,18 @@ class DmmPeer:
 
     def _walk_over(self, purpose: Any, answers: list[Answer] | None, now: float) -> None:
         is_complete = answers is not None
+        is_full = any(answer.is_full for answer in answers or ())
         match purpose:
             case MatchWalk():
                 self.publishing.walk_over(purpose, is_complete, now)
+            case PlaceWalk() if is_full:
+                self.subscribing.found_no_room(purpose, now)
             case PlaceWalk():
                 self.subscribing.placed(purpose, is_complete, now)
             case RateWalk():
                 self.primaries.walk_over(purpose, is_complete)
+            case LinkWalk() if is_full:
+                self.linking.found_no_room(purpose)
             case LinkWalk():
                 self.linking.placed(purpose, is_complete, now)
 
@@ -270,6 +278,23 @@ class DmmPeer:
                 self.publishing.not_stored(then, reason)
             case ConfirmSubscription():
                 self.subscribing.not_stored(then, reason, now)
+
+    def load(self) -> PeerLoad:
+        """What this peer keeps and does for others."""
+        visiting, regions = self.keeper.visiting, self.keeper.book.regions.values()
+        return PeerLoad(
+            entries_max=self.options.entries_max,
+            entries=self.keeper.load(),
+            regions=sum(region.is_primary for region in regions),
+            copied_entries=sum(region.size for region in regions if not region.is_primary),
+            path_entries=self.multicast.state,
+            messages=self.messages,
+            visits=visiting.visits,
+            matched_events=visiting.matched,
+            refused_entries=visiting.refused,
+            splits=self.keeper.splitting.splits,
+            merges=self.keeper.merging.merges,
+        )
 
     def waits(self) -> list[str]:
         """What this peer waits for, for people who look at a run that failed."""

@@ -8,7 +8,7 @@ neighbours have it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from fieldfare.dmm.entries import Entry, EntryTable
@@ -35,6 +35,7 @@ class CopyTo:
     confirmation: int
     region: RegionName
     neighbour: Contact
+    is_whole: bool = False
 
 
 @dataclass(slots=True)
@@ -102,6 +103,11 @@ class RegionBook:
         """The regions for which this peer answers."""
         return [region for region in self.regions.values() if region.is_primary]
 
+    def has_room_for(self, count_new: int) -> bool:
+        """Whether this peer can keep so many entries more, for itself or as copies."""
+        kept = sum(region.size for region in self.regions.values())
+        return kept + count_new <= self.options.entries_kept_max
+
     def send(self, target: Contact, message: AnyPeerMessage, now: float) -> None:
         """Answer a peer."""
         self.ring.send(target, encode(message), now)
@@ -135,7 +141,7 @@ class RegionBook:
         missing = {(copy.region, neighbour.id) for copy, neighbour in copies}
         self._confirmations[number] = _Confirmation(then, missing)
         for copy, neighbour in copies:
-            self.requests.ask(copy, CopyTo(number, copy.region, neighbour), now, contact=neighbour)
+            self.requests.ask(copy, CopyTo(number, copy.region, neighbour, copy.is_whole), now, contact=neighbour)
         if not copies:
             self._confirmed(number, now)
 
@@ -173,10 +179,11 @@ class RegionBook:
         )
 
     def copy_answered(self, purpose: CopyTo, is_ok: bool, now: float) -> None:  # noqa: FBT001 - it is what was answered
-        """A neighbour has a copy; or it has missed something, and gets all; or it was given up."""
+        """A neighbour has a copy; or it has missed something, and gets all; or it is full, or was given up."""
         region = self.regions.get(purpose.region)
-        if not is_ok and region is not None and purpose.neighbour.id in self.neighbours():
-            self.requests.ask(self.copy_of(region, now), purpose, now, contact=purpose.neighbour)
+        if not is_ok and not purpose.is_whole and region is not None and purpose.neighbour.id in self.neighbours():
+            whole = replace(purpose, is_whole=True)
+            self.requests.ask(self.copy_of(region, now), whole, now, contact=purpose.neighbour)
             return
         self._no_longer_missing(purpose.confirmation, {(purpose.region, purpose.neighbour.id)}, now)
 
@@ -210,6 +217,9 @@ class RegionBook:
         is_mine = region is not None and self.is_responsible(copy.region)
         if region is not None and (is_mine or (copy.version, copy.sequence) <= (region.version, region.sequence)):
             return not is_mine or self._united(region, copy, now)
+        if not self.has_room_for(len(copy.entries)):
+            self.regions.pop(copy.region, None)  # a copy that misses something is worse than none
+            return False
         if not copy.is_whole:
             if region is None or (region.version, region.sequence + 1) != (copy.version, copy.sequence):
                 return False

@@ -196,6 +196,9 @@ class Splitting:
             else:
                 book.send(source, Done(install.number, is_ok=False), now)
             return
+        if not book.has_room_for(len(install.entries)):
+            book.send(source, Done(install.number, is_ok=False), now)
+            return
         region = book.create(install.region, State.PREPARED, install.version, now + install.complete_in_seconds)
         region.origin = install.origin
         if install.is_inner or region.table is None:

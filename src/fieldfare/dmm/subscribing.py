@@ -1,7 +1,8 @@
 """What a peer itself wants: placed at the leaves of search trees, placed again from time to time, matched here at last.
 
-A condition that lies inside of another one of this peer is not placed: whatever satisfies it comes anyway. An event
-that comes is matched with all conditions of the peer, so it is delivered once, however many leaves named this peer.
+A condition that lies inside of another one of this peer is not placed: whatever satisfies it comes anyway. One that is
+placed already is taken back, when a wider one is. An event that comes is matched with all conditions of the peer, so it
+is delivered once, however many leaves named this peer.
 
 After a restart durable subscriptions are placed again from the log. The events that they want are left where they are,
 unacknowledged, until the program asks for the subscription again.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 
 from fieldfare.dmm.entries import Entry
 from fieldfare.dmm.messages import PlaceWork, RemoveWork, Work
@@ -62,6 +63,7 @@ class _Subscription:
     is_durable: bool  # it is in the log, or will be
     unplaced: set[Space] = field(default_factory=set)  # that it has not been placed in even once
     coverer: int | None = None  # the subscription it lies inside of
+    entry: int = 0  # the number of its entry: another one each time that it is placed anew
     is_stored: bool = True  # else its record waits
     is_attached: bool = True  # else the program has not come for it since the restart
     is_told: bool = False  # the program knows that it is active
@@ -86,7 +88,7 @@ class Subscribing:
         self, ring: Ring, spaces: Spaces, walks: Walks, log: PeerLog, options: DmmOptions, recovered: Recovered
     ) -> None:
         self._ring, self._spaces, self._walks, self._log, self._options = ring, spaces, walks, log, options
-        self._handles = count(1)
+        self._handles, self._entries = count(1), count(1)
         self._subscriptions: dict[int, _Subscription] = {}
         self._by_ref: dict[str, int] = {}
         self._interests: dict[str, Interest] = {}  # by topic
@@ -128,11 +130,16 @@ class Subscribing:
         subscription = _Subscription(ref, topic, text, condition, is_durable)
         subscription.coverer = self._coverer_of(subscription)
         if subscription.coverer is None:
-            subscription.unplaced = set(self._spaces.homes(topic, condition))
+            self._is_to_be_placed(subscription)
         self._subscriptions[handle] = subscription
         self._by_ref[ref] = handle
         self._interests.setdefault(topic, Interest()).add(compiled_condition(handle, condition))
         return handle
+
+    def _is_to_be_placed(self, subscription: _Subscription) -> None:
+        """A subscription needs an entry of its own. A late removal of one that it had before does not meet it."""
+        subscription.entry = next(self._entries)
+        subscription.unplaced = set(self._spaces.homes(subscription.topic, subscription.condition))
 
     def _attach(self, handle: int) -> None:
         """The program wants what it wanted before: events need wait no more."""
@@ -167,7 +174,7 @@ class Subscribing:
             if other.coverer == handle:
                 other.coverer = self._coverer_of(other)
                 if other.coverer is None:
-                    other.unplaced = set(self._spaces.homes(other.topic, other.condition))
+                    self._is_to_be_placed(other)
                     removal.waiting.add(other_handle)
         if subscription.coverer is None:
             self._removals[handle] = removal
@@ -186,9 +193,12 @@ class Subscribing:
         removal = self._removals.get(handle)
         if removal is not None and not removal.waiting:
             del self._removals[handle]
-            if self._ring.is_joined:
-                work = RemoveWork(self._entry_id(handle), self._ring.me.card.life)
-                self._walk(handle, removal.subscription, work, now)
+            self._take_entry_back(handle, removal.subscription, now)
+
+    def _take_entry_back(self, handle: int, subscription: _Subscription, now: float) -> None:
+        if self._ring.is_joined:
+            work = RemoveWork(self._entry_id(subscription), self._ring.me.card.life)
+            self._walk(handle, subscription, work, now)
 
     def _coverer_of(self, subscription: _Subscription) -> int | None:
         placed = (
@@ -197,11 +207,28 @@ class Subscribing:
             if other.topic == subscription.topic and other.coverer is None
         )
         for (handle, other), _ in zip(placed, range(_COMPARED_MAX), strict=False):
-            exact = tuple(box for box in other.condition.boxes if not box.tests and not box.derived)
-            covering = Covering(exact)
-            if all(covering.covers(box) for box in subscription.condition.boxes):
+            if _is_inside(subscription.condition, _exact_covering(other.condition)):
                 return handle
         return None
+
+    def _take_back_covered(self, handle: int, now: float) -> None:
+        """A subscription is placed everywhere: those that lie inside of it need no entries of their own any more."""
+        subscription = self._subscriptions[handle]
+        covering = _exact_covering(subscription.condition)
+        others = (
+            (each, other)
+            for each, other in self._subscriptions.items()
+            if each != handle and other.coverer is None and other.topic == subscription.topic and not other.unplaced
+        )
+        candidates = list(islice(others, _COMPARED_MAX)) if covering.boxes else []
+        for each, other in candidates:
+            if not _is_inside(other.condition, covering):
+                continue
+            for covered in self._subscriptions.values():
+                if covered.coverer == each:
+                    covered.coverer = handle
+            other.coverer = handle
+            self._take_entry_back(each, other, now)
 
     # At the leaves
 
@@ -220,12 +247,12 @@ class Subscribing:
             return
         me = self._ring.me.card
         seconds = self._options.entry_seconds
-        entry = Entry(self._entry_id(handle), me.life, seconds, peer=me, condition=subscription.text)
+        entry = Entry(self._entry_id(subscription), me.life, seconds, peer=me, condition=subscription.text)
         self._walk(handle, subscription, PlaceWork((entry,)), now)
 
-    def _entry_id(self, handle: int) -> str:
-        """What is the same in each life; the life is the entry's version."""
-        return f"{self._ring.me.card.name}#{handle}"
+    def _entry_id(self, subscription: _Subscription) -> str:
+        """Numbers are used again in each life; the life is the entry's version."""
+        return f"{self._ring.me.card.name}#{subscription.entry}"
 
     def _walk(self, handle: int, subscription: _Subscription, work: Work, now: float) -> None:
         for space, boxes in self._spaces.homes(subscription.topic, subscription.condition).items():
@@ -244,10 +271,20 @@ class Subscribing:
         subscription.unplaced.discard(purpose.space)
         if not subscription.unplaced:
             self._no_longer_needed(purpose.handle, now)
+            if subscription.coverer is None:
+                self._take_back_covered(purpose.handle, now)
         self._tell_if_active(purpose.handle)
         for handle, other in list(self._subscriptions.items()):
             if other.coverer == purpose.handle:
                 self._tell_if_active(handle)
+
+    def found_no_room(self, purpose: PlaceWalk, now: float) -> None:
+        """A peer that should keep an entry is full. Of a subscription that was active once it is placed again later."""
+        subscription = self._subscriptions.get(purpose.handle)
+        if subscription is not None and subscription.is_attached and not subscription.is_told:
+            self.unsubscribe(subscription.ref, now)
+            reason = "the peers that would keep this subscription are full: ask for less, or let more peers join"
+            self._ring.perform(PeerRefused(subscription.ref, reason))
 
     def _tell_if_active(self, handle: int) -> None:
         subscription = self._subscriptions[handle]
@@ -293,3 +330,12 @@ class Subscribing:
     def unplaced(self) -> Iterator[str]:
         """What is not active yet, for people who look at a run that failed."""
         return (f"{each.ref}: {each.unplaced}" for each in self._subscriptions.values() if not each.is_told)
+
+
+def _exact_covering(condition: Condition) -> Covering:
+    """What lies inside of a condition for sure: its boxes that nothing else narrows."""
+    return Covering(tuple(box for box in condition.boxes if not box.tests and not box.derived))
+
+
+def _is_inside(condition: Condition, covering: Covering) -> bool:
+    return all(covering.covers(box) for box in condition.boxes)

@@ -45,11 +45,13 @@ class Visiting:
     ) -> None:
         self._book, self._placed, self._confirm, self._repair = book, placed, confirm, repair
         self._multicast = multicast
+        self.visits = self.matched = self.refused = 0  # so far: visits, events among them, entries that had no room
         self._rates = EventRates(book.options.refresh_seconds)
 
     def visit(self, source: Contact, visit: Visit, now: float) -> None:
         """Somebody visits a region."""
         book = self._book
+        self.visits += 1
         if not book.is_responsible(visit.region):
             book.send(source, Answer(visit.number, visit.region, None), now)
             return
@@ -97,6 +99,7 @@ class Visiting:
         answer = Answer(visit.number, visit.region, Found.LEAF, region.version)
         if region.table is None:
             return answer
+        self.matched += 1
         try:
             event = event_attributes(work.event)
             entries = region.table.match(event)
@@ -119,6 +122,12 @@ class Visiting:
         then = AnswerPlaced(source, visit.number, region.name)
         work = visit.work
         if isinstance(work, PlaceWork):
+            count_new = sum(entry.id not in region.table for entry in work.entries)
+            if count_new and not self._book.has_room_for(count_new):
+                self.refused += count_new
+                answer = Answer(visit.number, visit.region, Found.LEAF, region.version, is_full=True)
+                self._book.send(source, answer, now)
+                return
             is_new = region.table.put(work.entries, now)
             if is_new or self._book.is_copying(region):  # the visit may be a repetition that overtakes the copies
                 self._book.replicate(region, then, now, entries=work.entries)

@@ -11,6 +11,7 @@ nothing by themselves: a session counts when a packet has been opened with its k
 
 from __future__ import annotations
 
+import secrets
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from fieldfare.pastry.recent import Age, LatestNumbers, Recent
 
 _GREETING, _SEALED = 1, 2
 _LIFE_BYTES = _COUNTER_BYTES = 8
+_RANDOM_BITS = 22
 _HEAD_BYTES = 1 + KEY_ID_BYTES + _COUNTER_BYTES
 _SESSIONS_MAX = 10_000
 _ADDRESSES_MAX = 10_000
@@ -108,8 +110,8 @@ class Sealing:
         self._checks_left, self._checked_at = float(_CHECKS_PER_SECOND), 0.0
 
     def begin(self, now: float) -> None:
-        """A new life."""
-        self._life = int(now * 1000)
+        """A new life. It has a random part, so that no key is used again, even if the clock was set back."""
+        self._life = (int(now * 1000) << _RANDOM_BITS) | secrets.randbits(_RANDOM_BITS)
 
     # Sending
 

@@ -147,7 +147,10 @@ class CountingPackets(PacketCodec[AnyPastryFrame]):
 class SealByCertificates(Protocol):
     """How the nodes of a ring prove themselves by certificates (see `fieldfare.pastry.sealing`)."""
 
-    group: Ids
+    @property
+    def group(self) -> Ids:
+        """Where names have their places."""
+        ...
 
     def around(self, name: str, node: Node) -> SealedNode:
         """What seals the packets of a node."""
