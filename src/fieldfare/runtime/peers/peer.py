@@ -116,6 +116,11 @@ class Peer:
         self._round_ended = asyncio.Event()  # of the node
         self._is_open = False
 
+    @property
+    def has_folder(self) -> bool:
+        """Whether what it accepts and wants survives a restart."""
+        return self._folder is not None
+
     # Coming and going
 
     async def __aenter__(self) -> Self:
