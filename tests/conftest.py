@@ -73,6 +73,7 @@ _SLOW_FILES = (
     "commands/test_service",
     "peers/test_commands",
     "peers/test_library",
+    "peers/test_bridge",
     "faults/test_security",
     "runtime/test_service",
     "pipeline/test_spark_session",

@@ -66,6 +66,7 @@ def test_the_commands() -> None:
         "explain",
         "match",
         "peer",
+        "peer-bridge",
         "peers",
         "placement",
         "publish",

@@ -20,6 +20,7 @@ from fieldfare.commands import (
     dds,
     demo,
     experiments,
+    peer_bridge,
     peers,
     pipeline,
     placement,
@@ -68,6 +69,7 @@ app.command()(placement.placement)
 app.command()(peers.peer)
 app.command()(peers.peers)
 app.command()(peers.admit)
+app.command("peer-bridge")(peer_bridge.peer_bridge)
 app.command("dds-bridge")(dds.dds_bridge)
 
 

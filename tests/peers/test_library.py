@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,6 +69,8 @@ async def crash(peer: Peer) -> None:
     peer._is_open = False
     await peer._udp.stop()
     await peer._host.stop()
+    if peer._folder is not None:
+        peer._folder.close()
 
 
 CONDITIONS = ("speed < 25", "speed BETWEEN 20 AND 60 AND road = 'A10'", "road LIKE 'B%' OR speed > 90", "TRUE")
@@ -329,5 +332,63 @@ def test_the_first_peer_comes_back_and_finds_the_others() -> None:
             await until(lambda: all(len(each.status().neighbours) == 1 for each in others))
             again = await stack.enter_async_context(fieldfare.peer(listen=address, name="first", options=options))
             await until(lambda: all(len(each.status().neighbours) == 2 for each in (again, *others)))
+
+    run(story)
+
+
+def test_a_durable_subscription_keeps_what_its_program_is_not_done_with(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with AsyncExitStack() as stack:
+            (first,) = await stack.enter_async_context(ring(1))
+
+            async def mine() -> Peer:
+                peer = fieldfare.peer(first.address, folder=tmp_path / "mine", options=FAST)
+                return await peer.__aenter__()
+
+            peer = await mine()
+            name = peer.name
+            with pytest.raises(RefusedError, match="needs a peer that has a folder"):
+                first.subscribe("t", "a > 0", name="all")
+            events = await peer.subscribe("t", "a > 0", name="all")
+            published = [await first.publish_soon("t", {"a": a}) for a in (1, 2, 3, 4)]
+            seen = {(await anext(events)).attributes["a"] for _ in range(2)}
+            again = await peer.subscribe("t", "a > 0", name="all")  # by the same program: what was not taken goes there
+            assert [event async for event in events] == []
+            await crash(peer)
+            with pytest.raises(ConfigError, match="is the folder of peer"):
+                await fieldfare.peer(folder=tmp_path / "mine", name="another", options=FAST).__aenter__()
+            peer = await mine()
+            assert peer.name == name
+            again = await peer.subscribe("t", "a > 0", name="all")
+            rest = [await anext(again) for _ in range(3)]
+            again.acknowledge(rest[-1])
+            came = [event.attributes["a"] for event in rest]
+            assert len(set(came)) == 3
+            assert seen | set(came) == {1, 2, 3, 4}  # the second was not done with, and came again
+            assert all(outcome.is_complete for outcome in await asyncio.gather(*published))
+            await peer.leave()
+            await first.publish("t", {"a": 5}, until="accepted")
+            peer = await mine()
+            called: list[int] = []
+            await peer.subscribe("t", "a > 0", lambda event: called.append(event.attributes["a"]), name="all")
+            await until(lambda: called == [5])
+            await peer.leave()
+
+    run(story)
+
+
+def test_what_was_published_survives_its_peer(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with AsyncExitStack() as stack:
+            first, second = await stack.enter_async_context(ring(2))
+            wanted = await first.subscribe("t", "a > 0")
+            other = fieldfare.peer(second.address, folder=tmp_path, options=FAST)
+            await other.__aenter__()
+            assert not (await first.publish("t", {"a": -1}, until="accepted")).is_stored
+            assert (await other.publish("t", {"a": 1}, until="accepted")).is_stored
+            await crash(other)
+            other = await stack.enter_async_context(fieldfare.peer(second.address, folder=tmp_path, options=FAST))
+            await other.publish("t", {"a": 2})
+            assert {(await anext(wanted)).attributes["a"] for _ in range(2)} == {1, 2}
 
     run(story)

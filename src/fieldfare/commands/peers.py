@@ -5,44 +5,52 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from fieldfare.errors import InputError, NotConnectedError
+from fieldfare.errors import NotConnectedError
 
 if TYPE_CHECKING:
-    from fieldfare.pastry.certificates import PeerFiles
     from fieldfare.runtime.peers.status import PeerStatus
 
 SECRET_VARIABLE = "FIELDFARE_PEERS_SECRET"  # noqa: S105 - its name
-_DEFAULT_LISTEN = "127.0.0.1:7400"
+DEFAULT_LISTEN = "127.0.0.1:7400"
 _STATUS_SECONDS = 5.0
+
+
+Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Where other peers reach this one, by UDP.")]
+Join = Annotated[
+    list[str] | None,
+    typer.Option(metavar="HOST:PORT", help="A peer that is there; may be repeated. None: this one is the first."),
+]
+PeerName = Annotated[
+    str | None, typer.Option(help="Which no other peer has.", show_default="the machine's, and random")
+]
+Advertise = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="Where others reach it, if that is not where it listens.")
+]
+SecretFile = Annotated[
+    Path | None, typer.Option(help="What all peers share.", show_default=f"the variable {SECRET_VARIABLE}")
+]
+Certificate = Annotated[Path | None, typer.Option(help="This peer's own, in place of a secret.")]
+Key = Annotated[Path | None, typer.Option(help="The key of the certificate.")]
+Ca = Annotated[Path | None, typer.Option(help="The certificate of the authority that admits peers.")]
+Lifespan = Annotated[float, typer.Option(min=0.1, max=86_400, help="Seconds that published events live.")]
+JoinSeconds = Annotated[float, typer.Option(min=0.1, max=3600, help="How long to wait to be let in.")]
 
 
 def peer(
     *,
-    listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where other peers reach this one, by UDP.")
-    ] = _DEFAULT_LISTEN,
-    join: Annotated[
-        list[str] | None,
-        typer.Option(metavar="HOST:PORT", help="A peer that is there; may be repeated. None: this one is the first."),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Which no other peer has.", show_default="the machine's, and random")
-    ] = None,
-    advertise: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where others reach it, if that is not where it listens.")
-    ] = None,
-    secret_file: Annotated[
-        Path | None,
-        typer.Option(help="What all peers share.", show_default=f"the variable {SECRET_VARIABLE}"),
-    ] = None,
-    certificate: Annotated[Path | None, typer.Option(help="This peer's own, in place of a secret.")] = None,
-    key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
-    ca: Annotated[Path | None, typer.Option(help="The certificate of the authority that admits peers.")] = None,
+    listen: Listen = DEFAULT_LISTEN,
+    join: Join = None,
+    name: PeerName = None,
+    advertise: Advertise = None,
+    secret_file: SecretFile = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    ca: Ca = None,
     folder: Annotated[
         Path | None,
         typer.Option(help="Keep what is published and wanted here, across restarts.", show_default="in memory"),
@@ -61,8 +69,8 @@ def peer(
         list[str] | None,
         typer.Option(metavar="TOPIC", help="Send its events once, unconfirmed; the same at all peers; repeatable."),
     ] = None,
-    lifespan: Annotated[float, typer.Option(min=0.1, max=86_400, help="Seconds that published events live.")] = 60.0,
-    join_seconds: Annotated[float, typer.Option(min=0.1, max=3600, help="How long to wait to be let in.")] = 20.0,
+    lifespan: Lifespan = 60.0,
+    join_seconds: JoinSeconds = 20.0,
     status_port: Annotated[
         int | None,
         typer.Option(min=0, max=65_535, help="TCP, on this machine only; 0: any.", show_default="that of --listen"),
@@ -97,11 +105,10 @@ def peer(
         made = peer_of(
             join,
             listen=listen,
-            secret=_secret(secret_file) if certificate is None else None,
-            certificate=_peer_files(ca, certificate, key),
             name=name,
             folder=folder,
             options=options,
+            **proof(secret_file, ca, certificate, key),
         )
         return await run_peer(made, PeerWork(publish, subscribe, durable, status_port), reports)
 
@@ -112,20 +119,22 @@ def peer(
 def _secret(file: Path | None) -> bytes | None:
     if file is None:
         return os.environ.get(SECRET_VARIABLE, "").encode() or None
-    try:
-        return file.read_bytes().strip()
-    except OSError as error:
-        raise InputError(f"--secret-file: {file} cannot be read: {error.strerror}") from error
+    from fieldfare.runtime.link_security import read_secret
+
+    return read_secret(file, "--secret-file")
 
 
-def _peer_files(ca: Path | None, certificate: Path | None, key: Path | None) -> PeerFiles | None:
+def proof(secret_file: Path | None, ca: Path | None, certificate: Path | None, key: Path | None) -> dict[str, Any]:
+    """By what a peer is known, as `fieldfare.peer` takes it."""
     if ca is None and certificate is None and key is None:
-        return None
+        return {"secret": _secret(secret_file)}
     if ca is None or certificate is None or key is None:
         raise typer.BadParameter("--ca, --certificate and --key go together: give all three, or none")
+    if secret_file is not None:
+        raise typer.BadParameter("peers know each other by a secret or by certificates", param_hint="--secret-file")
     from fieldfare.pastry.certificates import PeerFiles
 
-    return PeerFiles(ca, certificate, key)
+    return {"certificate": PeerFiles(ca, certificate, key)}
 
 
 def admit(
@@ -176,7 +185,7 @@ def peers(
     """
     import msgspec
 
-    found = [_status(each) for each in url or [f"http://{_DEFAULT_LISTEN}"]]
+    found = [_status(each) for each in url or [f"http://{DEFAULT_LISTEN}"]]
     if as_json:
         typer.echo(msgspec.json.encode(found).decode())
         return
@@ -196,7 +205,7 @@ def _status(url: str) -> PeerStatus:
     from fieldfare.runtime.peers.status import PeerStatus
 
     if not url.startswith("http://"):
-        raise typer.BadParameter(f"{url!r} is no URL such as http://{_DEFAULT_LISTEN}", param_hint="--url")
+        raise typer.BadParameter(f"{url!r} is no URL such as http://{DEFAULT_LISTEN}", param_hint="--url")
     try:
         with build_opener(ProxyHandler({})).open(f"{url.rstrip('/')}/status", timeout=_STATUS_SECONDS) as answer:
             return msgspec.json.decode(answer.read(), type=PeerStatus)

@@ -18,7 +18,7 @@ lies in, or, if it has ranges, at those that it touches.
     keeper, visiting, handing_over          regions of a peer: visited, looked after, given to others
     split_plan, splitting, merging          how regions become smaller and larger
     linking, primaries, event_rates         how spaces of several attributes are found
-    subscribing, publishing, outbox         reliable topics, from end to end
+    subscribing, publishing, outbox, taking reliable topics, from end to end
     peer_load                               what a peer keeps and does for others
     peer_records, peer_log                  what survives a restart of a peer that keeps a log
     multicast                               best effort, along the reverse paths of subscriptions

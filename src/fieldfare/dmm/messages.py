@@ -224,6 +224,16 @@ class EventTaken(PeerMessage, frozen=True):
     number: int
 
 
+class Locate(PeerMessage, frozen=True):
+    """Routed to the place of a peer that does not confirm: it may have come back at another address."""
+
+    name: str
+
+
+class Located(PeerMessage, frozen=True):
+    """Its answer, which comes from where it is."""
+
+
 AnyPeerMessage: TypeAlias = (
     Visit
     | Answer
@@ -243,6 +253,8 @@ AnyPeerMessage: TypeAlias = (
     | Event
     | MulticastEvent
     | EventTaken
+    | Locate
+    | Located
 )
 
 encode = msgspec.msgpack.Encoder().encode

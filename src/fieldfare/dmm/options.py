@@ -27,6 +27,7 @@ class DmmOptions:
     recheck_seconds: float = 2.0  # before a leaf whose table was not complete is asked again
     living_events_max: int = 10_000  # published here and settled, which are kept while they live
     unsettled_events_max: int = 10_000  # published here, and not taken yet by all; beyond that none is accepted
+    given_events_max: int = 10_000  # that a program has and is not done with; others wait where they were published
     events_seen_max: int = 10_000  # ids of events by which a second delivery is known
     multicast_assurance: Assurance = Assurance.NONE  # for each hop of an event that is multicast
     patience: Patience = field(default_factory=Patience)

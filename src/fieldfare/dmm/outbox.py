@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from fieldfare.dmm.messages import Event, EventTaken, encode
+from fieldfare.dmm.messages import Event, EventTaken, Locate, encode
 from fieldfare.messages import SetTimer
 from fieldfare.pastry.ports import Card, Ring
 
+_LOCATE_AFTER = 2  # times the first pause: then a peer that does not confirm is looked for
 _WINDOW = 256  # events for one peer that are under way; others wait until some of these are confirmed
 _OUTBOXES_MAX = 10_000  # of other peers, of which the numbers taken are remembered
 _TAKEN_MAX = 100_000  # numbers of one outbox that are remembered: then those below the greatest half count as taken
@@ -96,13 +97,24 @@ class Outboxes:
         over = [number for number, item in box.unconfirmed.items() if item.until <= now]
         for number in over:
             del box.unconfirmed[number]
-        for number in [number for number, item in islice(box.unconfirmed.items(), _WINDOW) if item.again_at <= now]:
+        late = [number for number, item in islice(box.unconfirmed.items(), _WINDOW) if item.again_at <= now]
+        if any(box.unconfirmed[number].pause_seconds >= _LOCATE_AFTER * self._first_seconds for number in late):
+            self._ring.route(self._ring.contact(box.card).id, encode(Locate(name)), now)
+        for number in late:
             self._send(box, number, now)
         if box.unconfirmed:
             self._set_timer(name, box)
         else:
             del self._boxes[name]
         return [Settled(number, name, is_taken=False) for number in over]
+
+    def located(self, card: Card, now: float) -> None:
+        """A peer is there: if that is a later life, send it at once what it has not confirmed."""
+        box = self._boxes.get(card.name)
+        if box is not None and card.life > box.card.life:
+            box.card = card
+            for number in list(islice(box.unconfirmed, _WINDOW)):
+                self._send(box, number, now)
 
     def taken(self, name: str, message: EventTaken, now: float) -> Settled | None:
         """A peer has confirmed a number."""

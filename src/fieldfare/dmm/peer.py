@@ -17,6 +17,8 @@ from fieldfare.dmm.messages import (
     Event,
     EventTaken,
     Given,
+    Locate,
+    Located,
     MulticastEvent,
     PlaceWork,
     Primary,
@@ -29,7 +31,7 @@ from fieldfare.dmm.options import DmmOptions
 from fieldfare.dmm.outbox import OutboxDue
 from fieldfare.dmm.peer_load import PeerLoad
 from fieldfare.dmm.peer_log import PeerLog, Recovered
-from fieldfare.dmm.peer_messages import PeerPublish, PeerRefused, PeerSubscribe, PeerUnsubscribe
+from fieldfare.dmm.peer_messages import PeerPublish, PeerRefused, PeerSubscribe, PeerTake, PeerUnsubscribe
 from fieldfare.dmm.peer_records import NumbersTaken, PeerLogBegun, PeerRecord
 from fieldfare.dmm.primaries import Primaries, RateWalk
 from fieldfare.dmm.publishing import AcceptPublication, MatchWalk, Publishing, RecheckDue
@@ -37,6 +39,7 @@ from fieldfare.dmm.requests import RequestDue, Requests
 from fieldfare.dmm.sender_replicas import AgainWalk, SendingAgain
 from fieldfare.dmm.spaces import Space, Spaces, TopicScheme
 from fieldfare.dmm.subscribing import ConfirmSubscription, PlaceWalk, Subscribing
+from fieldfare.dmm.taking import Taking
 from fieldfare.dmm.visiting import AnswerPlaced
 from fieldfare.dmm.walks import VisitFor, WalkDue, Walks
 from fieldfare.errors import ConditionError, EventError
@@ -79,9 +82,13 @@ class DmmPeer:
         self.spaces = Spaces(schemes)
         self.messages = 0  # of other peers, so far
         self.unreadable = 0  # of them
-        self.held = 0  # events so far that came before the program asked again for what it had subscribed to
         self._recovered = Recovered()
         self._taken = self._recovered.taken
+
+    @property
+    def held(self) -> int:
+        """How many events so far the program was not ready for; they come again."""
+        return self.taking.held
 
     @property
     def is_ready(self) -> bool:
@@ -101,6 +108,7 @@ class DmmPeer:
         self.requests = Requests(ring, options.patience)
         self.walks = Walks(ring, self.requests, self.spaces, options, self._walk_answered, self._walk_over)
         self.subscribing = Subscribing(ring, self.spaces, self.walks, self.log, options, recovered)
+        self.taking = Taking(ring, self.log, self.subscribing, self._taken, given_max=options.given_events_max)
         self.multicast = Multicast(ring, self.spaces, self.walks, options, self.subscribing.deliver_multicast)
         self.linking = Linking(ring, self.requests, self.spaces, self.walks, options, self._confirmed)
         self.primaries = Primaries(ring, self.spaces, self.walks, options)
@@ -145,12 +153,17 @@ class DmmPeer:
             case AskPrimary():
                 self.primaries.asked(source, decoded, now)
             case Event():
-                self._event(source, decoded, now)
+                self.taking.came(source, decoded, now)
             case MulticastEvent():
                 self.multicast.receive(source, decoded, now)
             case EventTaken():
                 if (settled := self.publishing.outboxes.taken(source.name, decoded, now)) is not None:
                     self.publishing.settled(settled, now)
+            case Locate(name):
+                if name == self.ring.me.name:
+                    self.ring.send(source, encode(Located()), now)
+            case Located():
+                self.publishing.outboxes.located(source.card, now)
             case _:
                 self.keeper.handle(source, decoded, now)
 
@@ -173,6 +186,8 @@ class DmmPeer:
                 self.log.not_stored(number, reason, now)
             case PeerSubscribe() | PeerPublish():
                 self._begin(message, now)
+            case PeerTake(event_id):
+                self.taking.done(event_id, now)
             case PeerUnsubscribe():
                 self.subscribing.unsubscribe(message.ref, now)
         return ()
@@ -272,22 +287,6 @@ class DmmPeer:
 
     def _confirmed(self, then: AnswerPlaced, now: float) -> None:
         self.keeper.visiting.follow(then, now)
-
-    def _event(self, source: Contact, event: Event, now: float) -> None:
-        """Take an event, once. Its number goes to the disk at once, but neither delivery nor acknowledgement waits.
-
-        So an event comes twice only if this peer stops in the instant before its number is on the disk, and the peer
-        that published the event sends it again.
-        """
-        if not self._taken.has(source.name, event.outbox, event.number):
-            handles = self.subscribing.matching(event.topic, event.event)
-            if not self.subscribing.are_attached(handles):
-                self.held += 1
-                return  # it comes again
-            self._taken.take(source.name, event.outbox, event.number, event.lowest)
-            self.log.store(NumbersTaken(source.name, event.outbox, event.lowest, (event.number,)), None, now)
-            self.subscribing.deliver(event.topic, f"{event.outbox}:{event.number}", event.event, handles)
-        self.ring.send(source, encode(EventTaken(event.outbox, event.number)), now)
 
     # The log
 

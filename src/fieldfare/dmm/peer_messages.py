@@ -16,12 +16,19 @@ class PeerSubscribe(Input, frozen=True):
     topic: str
     condition: str
     is_durable: bool = True  # if the peer keeps a log
+    is_taken_by_program: bool = False  # an event counts as taken only when the program says so (PeerTake)
 
 
 class PeerUnsubscribe(Input, frozen=True):
     """Want them no more."""
 
     ref: str
+
+
+class PeerTake(Input, frozen=True):
+    """The program is done with an event that was delivered: whoever published it need not keep it for this peer."""
+
+    event_id: str
 
 
 class PeerPublish(Input, frozen=True):

@@ -66,6 +66,7 @@ class _Subscription:
     entry: int = 0  # the number of its entry: another one each time that it is placed anew
     is_stored: bool = True  # else its record waits
     is_attached: bool = True  # else the program has not come for it since the restart
+    is_taken_by_program: bool = False
     is_told: bool = False  # the program knows that it is active
 
     def is_same(self, message: PeerSubscribe) -> bool:
@@ -110,12 +111,14 @@ class Subscribing:
         """Want something; a ConditionError if the condition is not sound."""
         known = self._by_ref.get(message.ref)
         if known is not None and self._subscriptions[known].is_same(message):
+            self._subscriptions[known].is_taken_by_program = message.is_taken_by_program
             self._attach(known)
             return
         compile(message.condition)  # before what it replaces is given up
         if known is not None:
             self.unsubscribe(message.ref, now)
         handle = self._add(message.ref, message.topic, message.condition, is_durable=message.is_durable)
+        self._subscriptions[handle].is_taken_by_program = message.is_taken_by_program
         if message.is_durable and self._log.is_kept:
             self._subscriptions[handle].is_stored = False
             record = PeerSubscriptionStored(message.ref, message.topic, message.condition)
@@ -324,6 +327,10 @@ class Subscribing:
     def are_attached(self, handles: Iterable[int]) -> bool:
         """Whether the program is there for all of some subscriptions."""
         return all(self._subscriptions[handle].is_attached for handle in handles)
+
+    def are_taken_by_program(self, handles: Iterable[int]) -> bool:
+        """Whether the program says of one of some subscriptions when it is done with an event."""
+        return any(self._subscriptions[handle].is_taken_by_program for handle in handles)
 
     def deliver(self, topic: str, event_id: str, event: bytes, handles: Iterable[int]) -> None:
         """Give the program an event that satisfies some subscriptions."""

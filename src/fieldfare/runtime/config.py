@@ -21,13 +21,14 @@ from fieldfare.qos import Matching, Offered
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.quotas import EVERY_TENANT, Quota
 from fieldfare.runtime.broker_config import BROKER_PATHS, BrokerSettings
+from fieldfare.runtime.peer_config import PEER_PATHS, PeerSettings
 from fieldfare.runtime.placement_config import PlacementSettings
 from fieldfare.runtime.socket_addresses import ADDRESS_PATTERN, ADDRESS_RULE
 
 DEFAULT_FILE = Path("fieldfare.toml")
 MEBIBYTE = 1024 * 1024
 _EDGE = EdgeOptions()
-_PATHS = {"server": ("data", "tls_certificate", "tls_key"), "broker": BROKER_PATHS}
+_PATHS = {"server": ("data", "tls_certificate", "tls_key"), "broker": BROKER_PATHS, "peers": PEER_PATHS}
 
 Port: TypeAlias = Annotated[int, Meta(ge=0, le=65_535)]
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000_000)]
@@ -146,6 +147,7 @@ class Settings(_Section, frozen=True):
     broker: BrokerSettings = BrokerSettings()
     placement: PlacementSettings = PlacementSettings()
     dds: Dds = Dds()
+    peers: PeerSettings = PeerSettings()
     topics: dict[str, Topic] = {}
     quotas: dict[str, TenantQuota] = {}  # by tenant, where `*` stands for all that are not named
 
@@ -182,6 +184,7 @@ _SECTIONS: Mapping[str, type[msgspec.Struct]] = {
     "broker": BrokerSettings,
     "placement": PlacementSettings,
     "dds": Dds,
+    "peers": PeerSettings,
 }
 
 

@@ -60,17 +60,15 @@ class LinkSecurity:
         )
 
 
-def read_secret(file: Path) -> bytes:
+def read_secret(file: Path, setting: str = "broker.secret_file") -> bytes:
     """The secret of a deployment from a file, without the white space around it."""
     try:
         with file.open("rb") as opened:
             secret = opened.read(_SECRET_BYTES_MAX + 1)
     except OSError as error:
-        raise LinkSecurityError(f"broker.secret_file: {file} cannot be read: {error.strerror}") from error
+        raise LinkSecurityError(f"{setting}: {file} cannot be read: {error.strerror}") from error
     if len(secret) > _SECRET_BYTES_MAX:
-        raise LinkSecurityError(
-            f"broker.secret_file: {file} has more than {_SECRET_BYTES_MAX:,} bytes: is it the file?"
-        )
+        raise LinkSecurityError(f"{setting}: {file} has more than {_SECRET_BYTES_MAX:,} bytes: is it the file?")
     return secret.strip()
 
 

@@ -54,11 +54,12 @@ class Metrics:
         log: LogThread,
         subscriptions_max: int,
         dds_counts: Callable[[], Mapping[str, int]] = dict,
+        peer_counts: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self._statistics, self._usage = statistics, usage
         self._log = log
         self._subscriptions_max = subscriptions_max
-        self._dds_counts = dds_counts
+        self._dds_counts, self._peer_counts = dds_counts, peer_counts
 
     def render(self, tenant: str) -> str:
         """All of them as they are now, but of the subscriptions only this tenant's: what others have is theirs."""
@@ -67,6 +68,7 @@ class Metrics:
         metrics = [*_counts(now), *_log(self._log), *_quota(self._usage(tenant))]
         metrics += _busiest(own, self._subscriptions_max)
         metrics += _dds(self._dds_counts())
+        metrics += _peers(self._peer_counts())
         if now.overlay is not None:
             metrics += _overlay(now.overlay)
         return generate_latest(_Collected(metrics)).decode()
@@ -137,6 +139,14 @@ def _dds(counts: Mapping[str, int]) -> Iterator[Metric]:
         for what, count in sorted(counts.items()):
             bridged.add_metric([what], count)
         yield bridged
+
+
+def _peers(counts: Mapping[str, int]) -> Iterator[Metric]:
+    if counts:
+        carried = CounterMetricFamily("fieldfare_peers", "Events at the bridge to peers", labels=["what"])
+        for what, count in sorted(counts.items()):
+            carried.add_metric([what], count)
+        yield carried
 
 
 def _busiest(counts: Iterable[SubscriptionCounts], count_max: int) -> Iterator[Metric]:

@@ -47,6 +47,7 @@ from fieldfare.runtime.host import Host
 from fieldfare.runtime.listening import bound
 from fieldfare.runtime.log_thread import LogThread
 from fieldfare.runtime.metrics import Metrics
+from fieldfare.runtime.peer_config import peer_bridge
 from fieldfare.runtime.pipelines import Pipelines
 from fieldfare.runtime.revoking import Revoking
 from fieldfare.runtime.startup import check_startup, is_open
@@ -56,6 +57,7 @@ from fieldfare.store.journal import Journal, JournalOptions
 
 if TYPE_CHECKING:
     from fieldfare.runtime.dds import DdsBridge
+    from fieldfare.runtime.peers.bridge import PeerBridge
 
 Announce = Callable[[str], None]
 _BACKLOG = 2048
@@ -131,7 +133,7 @@ async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> Non
         Revoking(authenticator),
         *(() if parts is None else parts.capabilities),
     )
-    dds = _dds_bridge(settings, host)
+    dds, peers = _dds_bridge(settings, host), _peer_bridge(settings, host)
     options = GatewayOptions(
         metrics=Metrics(
             edge.statistics,
@@ -139,11 +141,13 @@ async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> Non
             log,
             settings.limits.metrics_subscriptions_max,
             lambda: {} if dds is None else dds.counts,
+            lambda: {} if peers is None else peers.counts,
         ).render,
         why_not_ready=lambda: (
             host.failure
             or (None if pipelines is None else pipelines.why_not_ready())
             or (None if dds is None else dds.failure)
+            or (None if peers is None else peers.failure)
         ),
         log_id=lambda: edge.log_id,
         other_edges=edge.other_edges,
@@ -156,8 +160,9 @@ async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> Non
     config = uvicorn.Config(application(gateway), **_http_options(settings, gateway))
 
     async def stop() -> None:
-        if dds is not None:
-            await dds.close()
+        for bridge in (dds, peers):
+            if bridge is not None:
+                await bridge.close()
         if pipelines is not None:
             await pipelines.close()
         await host.stop()
@@ -177,6 +182,8 @@ async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> Non
         await _declare(settings.topics, gateway)
         if dds is not None:
             await dds.open()
+        if peers is not None:
+            peers.open_in_background()
     except FieldfareError:
         await stop()
         raise
@@ -214,6 +221,13 @@ def _dds_bridge(settings: Settings, host: Host) -> DdsBridge | None:
         lease_seconds=dds.lease_seconds,
     )
     return DdsBridge(HostTransport(host, Identity(dds.tenant, EVERYBODY.rights)), options)
+
+
+def _peer_bridge(settings: Settings, host: Host) -> PeerBridge | None:
+    if settings.peers.listen is None:
+        return None
+    transport = HostTransport(host, Identity(settings.peers.tenant, EVERYBODY.rights))
+    return peer_bridge(settings.peers, transport, Path(settings.server.data) / "peer")
 
 
 class _Server(uvicorn.Server):

@@ -19,6 +19,7 @@ from fieldfare.runtime.addresses import Addresses
 from fieldfare.runtime.config import Settings
 from fieldfare.runtime.exposure import check_certificate, check_data_folder, is_development
 from fieldfare.runtime.listening import bound
+from fieldfare.runtime.peer_config import PeerSettings
 from fieldfare.runtime.tokens import TokenFile
 from fieldfare.runtime.webhook_secrets import signing_key
 
@@ -28,7 +29,7 @@ _BAD_SECRET = "what follows whsec_ must be base64, as in Standard Webhooks"  # n
 def check_startup(settings: Settings) -> None:
     """Raise a ConfigError with everything that is wrong; return if a service can start with these settings."""
     problems: list[str] = []
-    for check in (_check_server, _check_address, _check_webhooks, _check_spark, _check_dds):
+    for check in (_check_server, _check_address, _check_webhooks, _check_spark, _check_dds, _check_peers):
         try:
             check(settings)
         except ConfigError as error:
@@ -92,6 +93,13 @@ def _check_spark(settings: Settings) -> None:
 def _check_dds(settings: Settings) -> None:
     if settings.dds.domain is not None and importlib.util.find_spec("cyclonedds") is None:
         raise ConfigError("dds.domain: the bridge needs Cyclone DDS: pip install 'fieldfare[dds]'")
+
+
+def _check_peers(settings: Settings) -> None:
+    if settings.peers.listen is None and settings.peers != PeerSettings():
+        raise ConfigError("peers.listen: a bridge to peers needs an address for them, such as 192.0.2.7:7400")
+    if settings.peers.listen is not None and not settings.peers.topics:
+        raise ConfigError("peers.topics: a bridge to peers carries topics by their names: name one at least")
 
 
 def _topic_problems(settings: Settings) -> Iterator[str]:

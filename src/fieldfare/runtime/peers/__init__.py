@@ -12,5 +12,6 @@ subscription    events as they come, for one consumer
 outcome         what became of a publication
 qos_words       which words of `fieldfare.qos` peers keep, and why not the others
 status          a peer as others see it: ring, regions, load; status_server shows it on this machine
+bridge          an edge and a ring of peers share topics
 process         a peer as a process; lines reads its input
 """

@@ -116,6 +116,11 @@ class Peer:
         self._round_ended = asyncio.Event()  # of the node
         self._is_open = False
 
+    @property
+    def has_folder(self) -> bool:
+        """Whether what it accepts and wants survives a restart."""
+        return self._folder is not None
+
     # Coming and going
 
     async def __aenter__(self) -> Self:
@@ -191,7 +196,11 @@ class Peer:
         self._is_open = False
         calling = [each.calling for each in self._program.subscriptions if each.calling is not None]
         for subscription in self._program.subscriptions:
-            await subscription.unsubscribe() if not subscription.request.is_durable else subscription.end(None)
+            if subscription.request.is_durable:
+                subscription.detach()
+            else:
+                await subscription.unsubscribe()
+        await self._end_callbacks(calling, self.options.leave_seconds if is_patient else 0.0)
         with suppress(TimeoutError):
             async with asyncio.timeout(self.options.leave_seconds if is_patient else 0.0):
                 await self._program.all_settled()
@@ -202,8 +211,14 @@ class Peer:
                 await self._until(lambda: not self._host.kernel.has_inputs and not len(self._node.courier))
         self._program.close(_LEFT)
         await self._closing.aclose()
-        if calling:
-            _, late = await asyncio.wait(calling, timeout=self.options.leave_seconds if is_patient else 0.0)
+
+    @staticmethod
+    async def _end_callbacks(calling: Sequence[asyncio.Task[None]], seconds: float) -> None:
+        """Let callbacks come to their end, for a while."""
+        own = asyncio.current_task()
+        others = [task for task in calling if task is not own]  # a callback may let its peer leave
+        if others:
+            _, late = await asyncio.wait(others, timeout=seconds)
             for task in late:
                 task.cancel()
 
@@ -261,7 +276,9 @@ class Peer:
         if on_accepted is not None:
             accepted = asyncio.gather(*(each.accepted for each in publications))
             accepted.add_done_callback(partial(_call_unless_failed, on_accepted))
-        return asyncio.ensure_future(_all([each.outcome for each in publications]))
+        outcome = asyncio.ensure_future(_all([each.outcome for each in publications]))
+        outcome.add_done_callback(_look_at)
+        return outcome
 
     async def _publish(self, topic: str, events: Any, qos: Published) -> list[Publication]:
         self._check_open()
@@ -321,19 +338,25 @@ class Peer:
         attributes are of that type. `on_notice` is called when events had to be dropped.
 
         With a `name`, for which the peer needs a folder, it is durable: it survives a restart of the peer, and events
-        that live long enough wait for the program to subscribe by this name again.
+        that live long enough wait for the program to subscribe by this name again. An event counts as taken when the
+        program asks for the next one, or its callback has returned; if the program stops before, it comes again.
         """
         self._check_open()
         check_name("topic", topic, is_setting=False)
         check_requested(self._reliability(topic), qos)
         check_condition(condition)
+        is_durable, events_max = name is not None, qos.keep_last
+        if not is_durable and events_max is None:
+            events_max = self.options.waiting_max
         subscription = PeerSubscription(
-            PeerSubscribe(self._subscription_ref(name), topic, condition, is_durable=name is not None),
+            PeerSubscribe(
+                self._subscription_ref(name), topic, condition, is_durable=is_durable, is_taken_by_program=is_durable
+            ),
             _attributes if type is None else msgspec.json.Decoder(type),
-            bound=WaitingBound(qos.keep_last or self.options.waiting_max, is_wanted=qos.keep_last is not None),
+            bound=WaitingBound(events_max, is_wanted=qos.keep_last is not None),
             on_event=on_event,
             on_notice=on_notice,
-            on_end=self._program.unsubscribe,
+            owner=self._program,
         )
         self._program.subscribe(subscription)
         return subscription
@@ -361,6 +384,12 @@ class Peer:
 
 async def _all(outcomes: Sequence[asyncio.Future[Outcome]]) -> Outcome:
     return together(await asyncio.gather(*outcomes))
+
+
+def _look_at(future: asyncio.Future[Any]) -> None:
+    """A program need not look at an outcome, and is not warned if it does not."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _call_unless_failed(function: Callable[[], object], future: asyncio.Future[Any]) -> None:

@@ -21,6 +21,7 @@ from fieldfare.dmm.peer_messages import (
     PeerPublished,
     PeerRefused,
     PeerSubscribed,
+    PeerTake,
     PeerUnsubscribe,
 )
 from fieldfare.errors import FieldfareError, NotConnectedError, RefusedError
@@ -51,6 +52,7 @@ class PeerProgram(Capability):
         self._refs = count(1)
         self._positions = count(1)
         self._subscriptions: dict[str, PeerSubscription[Any]] = {}
+        self._untaken: dict[str, set[str]] = {}  # by event, the subscriptions whose program is not done with it
         self._unsettled: dict[str, Publication] = {}
         self._unsettled_bytes = 0
         self._changed = asyncio.Event()  # a publication was settled
@@ -85,13 +87,26 @@ class PeerProgram(Capability):
         if self._over is not None:
             subscription.end(NotConnectedError(self._over))
             return
+        if (former := self._subscriptions.get(subscription.id)) is not None:
+            former.hand_over(subscription)
         self._subscriptions[subscription.id] = subscription
         self._host.tell(subscription.request)
 
     def unsubscribe(self, ref: str) -> None:
         """Want it no more."""
         if self._subscriptions.pop(ref, None) is not None:
+            for event_id in [event_id for event_id, refs in self._untaken.items() if ref in refs]:
+                self.take(ref, event_id)
             self._host.tell(PeerUnsubscribe(ref))
+
+    def take(self, ref: str, event_id: str) -> None:
+        """The program is done with an event, as far as one subscription is concerned."""
+        refs = self._untaken.get(event_id)
+        if refs is not None:
+            refs.discard(ref)
+            if not refs:
+                del self._untaken[event_id]
+                self._host.tell(PeerTake(event_id))
 
     def publish(self, message: PeerPublish) -> Publication:
         """Publish an event."""
@@ -142,9 +157,13 @@ class PeerProgram(Capability):
         self.delivered_count += 1
         publisher = publisher_of(effect.event_id)
         delivery = Delivery(next(self._positions), effect.event_id, self._host.now(), Raw(effect.event), publisher)
-        for ref in effect.refs:
-            if (subscription := self._subscriptions.get(ref)) is not None:
-                subscription.give(delivery)
+        found = [self._subscriptions[ref] for ref in effect.refs if ref in self._subscriptions]
+        if refs := {each.id for each in found if each.request.is_taken_by_program}:
+            self._untaken[effect.event_id] = refs
+        elif len(found) < len(effect.refs):  # a subscription has just ended, and the node may wait for its program
+            self._host.tell(PeerTake(effect.event_id))
+        for subscription in found:
+            subscription.give(delivery)
 
     def _accepted(self, effect: PeerAccepted) -> None:
         publication = self._unsettled.get(effect.ref)

@@ -80,6 +80,7 @@ def status_of(node: PastryNode, dmm: DmmPeer, udp: PeerDatagrams, program: PeerP
             "undelivered_events": len(dmm.publishing.outboxes),
             "open_requests": len(dmm.requests),
             "unacknowledged_messages": len(node.courier),
+            **asdict(dmm.load()),
         },
         counts={
             "published": program.published_count,

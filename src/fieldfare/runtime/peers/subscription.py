@@ -5,8 +5,9 @@
     async with peer.subscribe(...) as slow: ...                       # in force at the beginning, gone at the end
     await peer.subscribe("traffic", "speed < 25", print)              # a function, or a coroutine, for each event
 
-An event that waits here has been taken: no other peer keeps it for this one. A program that is slow loses the oldest
-beyond a bound, and is told so by a notice.
+Of a durable subscription, an event is taken when the program is done with it: when it asks for the next one, or its
+callback has returned. Until then the peer that published it keeps it. Else an event that waits here has been taken: a
+program that is slow loses the oldest beyond a bound, and is told so by a notice.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -34,11 +35,21 @@ OnNotice = Callable[[Notice], object]
 _log = logging.getLogger(__name__)
 
 
+class Owner(Protocol):
+    """What a subscription needs of its peer."""
+
+    def unsubscribe(self, ref: str) -> None:
+        """It is wanted no more."""
+
+    def take(self, ref: str, event_id: str) -> None:
+        """The program is done with an event."""
+
+
 @dataclass(frozen=True, slots=True)
 class WaitingBound:
     """How many events may wait for the program; beyond it the oldest are dropped."""
 
-    events_max: int
+    events_max: int | None  # None: what waits is not taken yet, and the peer gives no more than it can
     is_wanted: bool  # the program asked to keep the last only, so it is not told
 
 
@@ -53,12 +64,13 @@ class PeerSubscription(Generic[T]):
         bound: WaitingBound,
         on_event: OnEvent | None,
         on_notice: OnNotice | None,
-        on_end: Callable[[str], None],
+        owner: Owner,
     ) -> None:
         self.id, self.topic, self.request = request.ref, request.topic, request
         self.notices: deque[Notice] = deque(maxlen=NOTICES_MAX)
-        self._decoder, self._bound, self._on_notice, self._on_end = decoder, bound, on_notice, on_end
+        self._decoder, self._bound, self._on_notice, self._owner = decoder, bound, on_notice, owner
         self._events: deque[Delivery] = deque()
+        self._given: Delivery | None = None  # the event that the program has, and is not known to be done with
         self._settled = asyncio.Event()  # it is in force, or has ended
         self._arrived = asyncio.Event()  # there are events, or it has ended
         self._error: FieldfareError | None = None
@@ -83,18 +95,37 @@ class PeerSubscription(Generic[T]):
         return self
 
     async def __anext__(self) -> Event[T]:
+        self._done()
         while not self._events:
             if self._is_ended:
                 raise StopAsyncIteration if self._error is None else self._error
             self._arrived.clear()
             await self._arrived.wait()
-        return Event(self._events.popleft(), self.topic, self.id, self._decoder)
+        delivery = self._events.popleft()
+        self._given = delivery
+        return Event(delivery, self.topic, self.id, self._decoder)
+
+    def acknowledge(self, event: Event[T]) -> None:
+        """Be done with an event, without asking for the next."""
+        if self._given is not None and event.id == self._given.id:
+            self._done()
+
+    def _done(self) -> None:
+        given, self._given = self._given, None
+        if given is not None and self.request.is_taken_by_program:
+            self._owner.take(self.id, given.id)
+
+    def detach(self) -> None:
+        """Deliver no more of it here; of a durable one, what was not taken waits for the next life of this peer."""
+        if self.request.is_taken_by_program:
+            self._events.clear()
+        self.end(None)
 
     async def unsubscribe(self) -> None:
         """End it. Events that have arrived can still be taken."""
         if not self._is_ended:
             self.end(None)
-            self._on_end(self.id)
+            self._owner.unsubscribe(self.id)
 
     async def _in_force(self) -> PeerSubscription[T]:
         await self._settled.wait()
@@ -118,6 +149,18 @@ class PeerSubscription(Generic[T]):
 
     # What the program's part of the peer tells
 
+    def hand_over(self, other: PeerSubscription[Any]) -> None:
+        """The program subscribes by the same name again: what it has not taken goes there, if it wants the same."""
+        untaken = [*([] if self._given is None else [self._given]), *self._events]
+        self._given = None
+        self._events.clear()
+        self.end(None)
+        for delivery in untaken:
+            if other.request == self.request:
+                other.give(delivery)
+            else:
+                self._owner.take(self.id, delivery.id)
+
     def confirm(self) -> None:
         """It is in force."""
         self._settled.set()
@@ -126,8 +169,10 @@ class PeerSubscription(Generic[T]):
         """An event came."""
         self._events.append(delivery)
         self._arrived.set()
-        if len(self._events) > self._bound.events_max:
+        if self._bound.events_max is not None and len(self._events) > self._bound.events_max:
             dropped = self._events.popleft()
+            if self.request.is_taken_by_program:
+                self._owner.take(self.id, dropped.id)
             if not self._bound.is_wanted:
                 self._notice(Notice(self.id, "gap", "events came faster than they were taken", dropped.position))
 
