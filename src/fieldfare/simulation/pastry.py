@@ -211,12 +211,19 @@ class SimulatedRing:
             self.add(f"p{number:04}", [rng.choice(living)] if living else [])
             self.world.run_for(apart_seconds)
 
-    def add_acquainted(self, names: Sequence[str], drawn: int = DRAWN) -> None:
-        """Nodes that begin with right tables, rather than join: for each slot the nearest of so many that are drawn."""
+    def add_acquainted(
+        self, names: Sequence[str], drawn: int = DRAWN, seconds: Callable[[str, str], float] | None = None
+    ) -> None:
+        """Nodes that begin with right tables, rather than join: for each slot the nearest of so many that are drawn.
+
+        `seconds` says how far it is from a place to another, where that is found faster than by the network's quality.
+        """
         life, quality = int(self.world.clock.now * 1000), self.world.network.link_quality
         contacts = [self.group.contact(Card(name, name, life)) for name in names]
 
         def round_trip_seconds(one: Contact, other: Contact) -> float:
+            if seconds is not None:
+                return 2.0 * seconds(one.card.address, other.card.address)
             there = quality(one.address, other.address)
             return 2.0 * (there.latency_seconds + there.jitter_seconds / 2)
 

@@ -159,10 +159,15 @@ class SimulatedPeers(PeerPrograms):
         self.ring.add(name)
         self._take_effects(name)
 
-    def add_acquainted(self, options: Mapping[str, DmmOptions], drawn: int = DRAWN) -> None:
+    def add_acquainted(
+        self,
+        options: Mapping[str, DmmOptions],
+        drawn: int = DRAWN,
+        seconds: Callable[[str, str], float] | None = None,
+    ) -> None:
         """Many, by name, which begin with right tables rather than join; see SimulatedRing."""
         self._options.update(options)
-        self.ring.add_acquainted(list(options), drawn)
+        self.ring.add_acquainted(list(options), drawn, seconds)
         for name in options:
             self._take_effects(name)
 

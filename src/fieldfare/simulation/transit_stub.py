@@ -62,13 +62,26 @@ class Way(NamedTuple):
 _Graph = dict[int, dict[int, float]]
 
 
+class _Tie(NamedTuple):
+    """Where a place is tied to the network, and the way between its router and the transit router of its domain."""
+
+    router: int
+    domain: int
+    transit: int
+    up_seconds: float  # to the transit router
+    gateway_seconds: float  # of the link between the domain and the transit router
+    down_seconds: float  # from the gateway
+    hops: int  # to the transit router
+
+
 class TransitStub:
     """One such network. Transit routers have the first numbers, then come the stub domains, one after the other."""
 
     def __init__(self, options: TransitStubOptions, rng: random.Random) -> None:
         self.options = options
         self._rng = rng
-        self._routers: dict[str, int] = {}  # by place
+        self._places_seconds = 2 * options.place_seconds
+        self._ties: dict[str, _Tie] = {}  # by place
         self._numbers: dict[str, int] = {}  # of places, for their links
         self._transit = _all_ways(self._make_transit())
         self._inside: list[dict[int, dict[int, Way]]] = []  # of each stub domain, by both routers
@@ -117,9 +130,15 @@ class TransitStub:
         """Tie each place to a random stub router. Returns what `Network.quality_of` needs."""
         routers = range(self.options.transits, self.options.routers)
         for place in places:
-            self._routers[place] = self._rng.choice(routers)
+            self._ties[place] = self._tie(self._rng.choice(routers))
             self._numbers[place] = -1 - len(self._numbers)
         return self.quality
+
+    def _tie(self, router: int) -> _Tie:
+        domain = (router - self.options.transits) // self.options.stub_routers
+        gateway, transit, seconds = self._gateways[domain]
+        up, down = self._inside[domain][router][gateway], self._inside[domain][gateway][router]
+        return _Tie(router, domain, transit, up.seconds + seconds, seconds, down.seconds, up.hops + 1)
 
     def quality(self, one: str, other: str) -> LinkQuality:
         """What the way from a place to another is like."""
@@ -132,43 +151,37 @@ class TransitStub:
             quality = self._qualities[one, other] = LinkQuality(seconds, 0.0, loss)
         return quality
 
+    def seconds(self, one: str, other: str) -> float:
+        """Seconds from a place to another: what is asked for millions of times when tables are made."""
+        _, domain, transit, up_seconds, _, _, _ = self._ties[one]
+        _, beyond, far_transit, _, far_seconds, down_seconds, _ = self._ties[other]
+        if domain == beyond:
+            return self.distance(one, other)[0]
+        way = up_seconds + self._transit[transit][far_transit].seconds + far_seconds + down_seconds
+        return way + self._places_seconds
+
     def distance(self, one: str, other: str) -> tuple[float, int]:
         """Seconds and hops from a place to another."""
         if one == other:
             return 0.0, 0
-        seconds, hops = self._between(self._routers[one], self._routers[other])
-        return seconds + 2 * self.options.place_seconds, hops + 2
+        here, there = self._ties[one], self._ties[other]
+        if here.domain != there.domain:
+            return self.seconds(one, other), here.hops + there.hops + self._transit[here.transit][there.transit].hops + 2
+        way = self._inside[here.domain][here.router][there.router]
+        return way.seconds + self._places_seconds, way.hops + 2
 
     def hops(self, one: str, other: str) -> int:
         """Links from a place to another."""
         return self.distance(one, other)[1]
 
-    def _domain(self, router: int) -> int:
-        return (router - self.options.transits) // self.options.stub_routers
-
-    def _between(self, one: int, other: int) -> tuple[float, int]:
-        """Seconds and hops between two stub routers."""
-        domain, beyond = self._domain(one), self._domain(other)
-        if domain == beyond:
-            way = self._inside[domain][one][other]
-            return way.seconds, way.hops
-        gateway, transit, seconds = self._gateways[domain]
-        far_gateway, far_transit, far_seconds = self._gateways[beyond]
-        up, across = self._inside[domain][one][gateway], self._transit[transit][far_transit]
-        down = self._inside[beyond][far_gateway][other]
-        return (
-            up.seconds + seconds + across.seconds + far_seconds + down.seconds,
-            up.hops + across.hops + down.hops + 2,
-        )
-
     def path(self, one: str, other: str) -> Iterator[Link]:
         """The links from a place to another, in some order."""
         if one == other:
             return
-        source, target = self._routers[one], self._routers[other]
+        source, domain = self._ties[one][:2]
+        target, beyond = self._ties[other][:2]
         yield self._numbers[one], source
         yield self._numbers[other], target
-        domain, beyond = self._domain(source), self._domain(target)
         if domain == beyond:
             yield from _links(self._inside[domain][source], target)
             return

@@ -101,7 +101,7 @@ class Experiment:
         began_at = time.process_time()
         scale, world = self.scale, self.world
         options = self.case.algorithm.options(scale, do_crash=self.case.do_crash)
-        self.peers.add_acquainted(dict.fromkeys(self.names, options), scale.compared_peers)
+        self.peers.add_acquainted(dict.fromkeys(self.names, options), scale.compared_peers, self.network.seconds)
         subscriptions = self._subscribe()
         oracle, active = Oracle(subscriptions), len(self.peers.active)
         subscribing = self.meter.counts()
