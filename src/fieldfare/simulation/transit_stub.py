@@ -166,7 +166,9 @@ class TransitStub:
             return 0.0, 0
         here, there = self._ties[one], self._ties[other]
         if here.domain != there.domain:
-            return self.seconds(one, other), here.hops + there.hops + self._transit[here.transit][there.transit].hops + 2
+            return self.seconds(one, other), here.hops + there.hops + self._transit[here.transit][
+                there.transit
+            ].hops + 2
         way = self._inside[here.domain][here.router][there.router]
         return way.seconds + self._places_seconds, way.hops + 2
 
