@@ -53,6 +53,7 @@ def test_the_pipeline() -> None:
         "Pipeline",
         "PipelineOptions",
         "PostgresSink",
+        "SchemaRegistry",
         "Watcher",
         "match",
     ]

@@ -25,6 +25,7 @@ FieldfareError
 ├── OutputError                  the pipeline's output cannot be written, or belongs to another pipeline
 ├── KafkaTopicError              a Kafka topic cannot be read or written: it is gone, made anew or forbidden
 │   ├── KafkaUnavailableError    its brokers cannot be reached, or do not answer: the same may work later
+│   ├── UnknownSchemaError       a schema registry has no such schema, or one that cannot be used
 │   └── FencedError              another driver has taken the output over: this one has to end
 ├── TableError                   a table cannot be the pipeline's output: it does not fit, or is another's
 │   ├── TableUnavailableError    it cannot be reached, or others hold it: the same may work later
@@ -200,6 +201,10 @@ class KafkaTopicError(FieldfareError):
 
 class KafkaUnavailableError(KafkaTopicError):
     """Kafka's brokers cannot be reached, or do not answer. The same may work later."""
+
+
+class UnknownSchemaError(KafkaTopicError):
+    """A schema registry has no schema of this id, or for this topic, or it cannot be used. Says what to do."""
 
 
 class FencedError(KafkaTopicError):

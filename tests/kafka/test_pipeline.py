@@ -17,6 +17,8 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import SparkSession
 from tests.kafka.conftest import Broker
+from tests.kafka.registry import RegistryServer
+from tests.kafka.registry import message as avro_message
 
 from fieldfare.errors import FencedError, InputError, MissingDependencyError, PipelineError
 from fieldfare.pipeline import KafkaSink, KafkaSource, KafkaTopic, Pipeline, PipelineOptions, Watcher
@@ -125,6 +127,24 @@ def test_kafka_into_parquet(place: Place) -> None:
     assert sorted(quarantine) == [f"{place.topic.name}/1:1000", f"{place.topic.name}/1:1001-1010"]
 
 
+def test_messages_in_avro(place: Place) -> None:
+    fields = [{"name": "event_id", "type": "long"}, {"name": "x", "type": "double"}]
+    schema = {"type": "record", "name": "E", "fields": [*fields, {"name": "kind", "type": ["null", "string"]}]}
+    events = made(0, 600)
+    with RegistryServer() as server:
+        source = replace(place.source, format="avro", registry=server.registry)
+        assert not source.is_ready()
+        schema_id = server.add(schema, place.topic.name)
+        for partition in range(3):
+            values = [avro_message(schema_id, schema, event) for event in events[partition::3]]
+            place.broker.send(place.topic, [*values, b"junk"], partition)
+        kept = place.run(source=source)
+    assert sum(batch.quarantined for batch in kept.batches) == 3
+    table = ds.dataset(place.folder / "out", partitioning="hive").to_table()
+    pairs = zip(table["event_id"].to_pylist(), table["subscription_ids"].to_pylist(), strict=True)
+    assert {event: sorted(ids) for event, ids in pairs} == wanted(events)
+
+
 def test_kafka_to_kafka(place: Place) -> None:
     events = made(0, 2_500)
     place.send(events)
@@ -191,9 +211,11 @@ def test_what_cannot_be_done_is_refused(place: Place) -> None:
     options = replace(place.options, output=KafkaSink(place.topic))
     with pytest.raises(PipelineError, match="on_batch needs a folder"):
         Pipeline(place.spark, options, on_batch=lambda batch: None)  # noqa: ARG005
-    for name in ("avro", "protobuf", "csv"):
+    for name in ("protobuf", "csv"):
         with pytest.raises(InputError, match=name):
             replace(place.source, format=name)
+    with pytest.raises(InputError, match="schema registry"):
+        replace(place.source, format="avro")
     place.send(made(0, 1))
     place.run()
     with pytest.raises(InputError, match="the checkpoint has read the topic"):

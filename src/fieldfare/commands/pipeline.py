@@ -54,7 +54,11 @@ def run(
     topic: Annotated[str | None, typer.Option(help="Only subscriptions to this topic.", show_default="all")] = None,
     file_format: Annotated[
         str | None,
-        typer.Option("--format", help="What the files are: json, csv or parquet.", show_default="from files"),
+        typer.Option(
+            "--format",
+            help="What the files are: json, csv or parquet; messages: json, avro.",
+            show_default="from files",
+        ),
     ] = None,
     schema: Annotated[
         str | None, typer.Option(help="Columns of the events, as in SQL: 'a INT, b STRING'.", show_default="from files")
@@ -63,7 +67,8 @@ def run(
         str, typer.Option(help="From Kafka: earliest, latest, a time, or offsets as 0:120,1:44; of a new checkpoint.")
     ] = "earliest",
     events_config: Annotated[
-        Path | None, typer.Option(help="Kafka's settings for the events, name = value lines: TLS, SASL.")
+        Path | None,
+        typer.Option(help="Kafka's settings for the events, name = value lines: TLS, SASL, a schema registry."),
     ] = None,
     output_config: Annotated[
         Path | None, typer.Option(help="The same for the output; of a lake table: its store's or catalog's settings.")
@@ -153,11 +158,19 @@ def _source(place: str, checkpoint: Path, schema: str | None, events_max: int, r
     state = checkpoint / "fieldfare" / "ledger"
     if not is_kafka(place):
         return FolderSource(Path(place), state, reading.format, schema, events_per_batch_max=events_max)
+    from fieldfare.pipeline.kafka.schema_registry import SchemaRegistry
     from fieldfare.pipeline.kafka.source import KafkaSource
 
-    topic = KafkaTopic.parse(place, read_settings(reading.config) if reading.config else {})
+    registry, settings = SchemaRegistry.taken_from(read_settings(reading.config) if reading.config else {})
+    file_format = reading.format or ("json" if registry is None else "avro")
     return KafkaSource(
-        topic, state, schema, reading.starting, reading.format or "json", events_per_batch_max=events_max
+        KafkaTopic.parse(place, settings),
+        state,
+        schema,
+        reading.starting,
+        file_format,
+        registry,
+        events_per_batch_max=events_max,
     )
 
 

@@ -18,6 +18,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from fieldfare.pipeline.join import match
     from fieldfare.pipeline.kafka.address import KafkaSink, KafkaTopic
+    from fieldfare.pipeline.kafka.schema_registry import SchemaRegistry
     from fieldfare.pipeline.kafka.source import KafkaSource
     from fieldfare.pipeline.run import Pipeline, PipelineOptions
     from fieldfare.pipeline.source import FolderSource
@@ -33,6 +34,7 @@ __all__ = [
     "Pipeline",
     "PipelineOptions",
     "PostgresSink",
+    "SchemaRegistry",
     "Watcher",
     "match",
 ]
@@ -46,6 +48,7 @@ _MODULES = {
     "Pipeline": "run",
     "PipelineOptions": "run",
     "PostgresSink": "tables.address",
+    "SchemaRegistry": "kafka.schema_registry",
     "Watcher": "watching",
     "match": "join",
 }
