@@ -78,3 +78,31 @@ def test_a_spread_says_how_uneven_numbers_are() -> None:
     even, uneven = Spread.of([5] * 20), Spread.of([0] * 18 + [50, 50])
     assert (even.mean, even.median, even.largest, even.share_of_top_tenth) == (5, 5, 5, 0.1)
     assert (uneven.mean, uneven.median, uneven.nine_tenths, uneven.share_of_top_tenth) == (5, 0, 50, 1.0)
+
+
+def test_tables_of_long_conditions_fit_into_messages() -> None:
+    """Each region is copied in one message. So a table is divided by its bytes, too; what cannot be is refused."""
+    ring = PerfectRing(3, {"t": EXPERIMENT})
+    for number in range(6):
+        ring.add(f"p{number}", DmmOptions(replicas_each_side=1))
+    ring.run_until(ring.is_right)
+    padding = "x" * 12_000
+    for number in range(120):
+        ring.subscribe(f"p{number % 6}", f"s{number}", f"a0 = {2 * number} AND s != '{padding}'")
+        ring.clock.run_for(0.05)
+    ring.run_until(lambda: len(ring.active) == 120)
+    assert sum(peer.keeper.splitting.splits for peer in ring.peers.values()) > 0
+    for number in range(120):
+        ring.subscribe(f"p{number % 6}", f"same{number}", f"a1 = 7 AND a2 = 7 AND s != '{padding}{number}'")
+        ring.clock.run_for(0.05)
+    ring.run_until(lambda: len(ring.active) + len(ring.refused) == 240)
+    assert ring.refused
+    assert all("full" in reason for reason in ring.refused.values())
+    ref = ring.publish("p1", {"a0": 8, "a1": 7, "a2": 7, "s": "x"})
+    ring.run_until(lambda: ref in ring.outcomes)
+    assert ring.deliveries[ref].keys() == ring.active.keys() - {f"s{number}" for number in range(120) if number != 4}
+    ring.clock.run_for(100)
+    for ref in list(ring.active):
+        ring.unsubscribe(ref)
+    ring.clock.run_for(100)
+    assert sum(peer.load().entries for peer in ring.peers.values()) == 0

@@ -23,6 +23,7 @@ from fieldfare.overlay.covering import Covering, CoveringBuilder
 from fieldfare.pastry.ports import Ring
 
 _LINK_BOXES_MAX = 256
+_LINK_BYTES_MAX = 64 << 10  # a table holds many
 _SHRINK_ROUNDS = 8  # of refreshing, after which a covering is made anew
 
 
@@ -49,7 +50,7 @@ class _Link:
     attribute_version: int
     version: int  # of the covering
     shrinks_at: float  # when it is looked whether less is wanted
-    builder: CoveringBuilder = field(default_factory=lambda: CoveringBuilder(_LINK_BOXES_MAX))
+    builder: CoveringBuilder = field(default_factory=lambda: CoveringBuilder(_LINK_BOXES_MAX, _LINK_BYTES_MAX))
     placed_version: int = 0  # that which is known to be placed
     is_walking: bool = False
     waiting: list[tuple[int, AnswerPlaced]] = field(default_factory=list)  # for a version to be placed
@@ -135,7 +136,7 @@ class Linking:
     def _shrink(self, table: EntryTable, link: _Link, now: float) -> None:
         """Cover only what is wanted now: entries that have gone made the covering too large."""
         link.shrinks_at = now + _SHRINK_ROUNDS * self._options.refresh_seconds
-        covering = Covering.of([Condition("", table.boxes(), disjoint=False)], _LINK_BOXES_MAX)
+        covering = Covering.of([Condition("", table.boxes(), disjoint=False)], _LINK_BOXES_MAX, _LINK_BYTES_MAX)
         if len(covering.boxes) < len(link.builder.covering.boxes):
             link.builder.replace(covering)
             link.version += 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fieldfare.dmm.entries import EntryTable
+from fieldfare.dmm.entries import TABLE_BYTES_MAX, EntryTable
 from fieldfare.dmm.messages import Done, Give, Given, Release, Report, Retire, encode
 from fieldfare.dmm.region import ChildReport, Region, State
 from fieldfare.dmm.region_book import RegionBook
@@ -20,6 +20,7 @@ from fieldfare.dmm.zcodes import ROOT, ZCode, children_of
 from fieldfare.pastry.ports import Contact
 
 _SHARE = 4  # a region is small if it has less than this part of what its peer wants at most
+_BYTES_MAX = TABLE_BYTES_MAX // _SHARE  # and its table has no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ class Merging:
         region = self._book.regions.get(purpose.region)
         if region is None or region.state is not State.COLLECTING or region.table is None:
             return
-        if given is None or given.table is None:
+        if given is None or given.table is None or not region.table.has_room_for(given.table, _BYTES_MAX):
             self._give_up(region, now)
             return
         self._take(region, purpose.half, given, now)

@@ -107,8 +107,13 @@ class RegionBook:
         """The regions for which this peer answers."""
         return [region for region in self.regions.values() if region.is_primary]
 
-    def has_room_for(self, count_new: int) -> bool:
-        """Whether this peer can keep so many entries more, for itself or as copies."""
+    def has_room_for(self, entries: Collection[Entry], table: EntryTable | None = None) -> bool:
+        """Whether this peer can keep these entries, for itself or as copies, and a table can take them."""
+        if table is not None and not table.has_room_for(entries):
+            return False
+        count_new = sum(table is None or entry.id not in table for entry in entries)
+        if not count_new:
+            return True
         tables = (region.table for region in self.regions.values() if region.table is not None)
         kept = sum(len(table) + len(table.lines) for table in tables)
         return kept + count_new <= self.options.entries_kept_max
@@ -242,7 +247,8 @@ class RegionBook:
         is_mine = region is not None and self.is_responsible(copy.region)
         if region is not None and (is_mine or (copy.version, copy.sequence) <= (region.version, region.sequence)):
             return not is_mine or self._united(region, copy, now)
-        if not self.has_room_for(len(copy.entries)):
+        former = None if region is None or copy.is_whole else region.table
+        if not self.has_room_for(copy.entries, former):
             self.regions.pop(copy.region, None)  # a copy that misses something is worse than none
             return False
         if not copy.is_whole:
@@ -271,7 +277,9 @@ class RegionBook:
         self.active(region.name, now)
         if region.state is State.LEAF and copy.kind == "leaf" and region.table is not None:
             region.version = max(region.version, copy.version)
-            if region.table.put(copy.entries, now):
+            if not region.table.has_room_for(copy.entries):
+                self.place_anew(region.name.space, copy.entries, now)
+            elif region.table.put(copy.entries, now):
                 self.recovering.begin(region, self.options.complete_seconds, now)
                 self.replicate(region, None, now, entries=copy.entries)
         elif copy.is_whole and copy.version > region.version and region.state in (State.LEAF, State.INNER):

@@ -122,9 +122,8 @@ class Visiting:
         then = AnswerPlaced(source, visit.number, region.name)
         work = visit.work
         if isinstance(work, PlaceWork):
-            count_new = sum(entry.id not in region.table for entry in work.entries)
-            if count_new and not self._book.has_room_for(count_new):
-                self.refused += count_new
+            if not self._book.has_room_for(work.entries, region.table):
+                self.refused += len(work.entries)
                 answer = Answer(visit.number, visit.region, Found.LEAF, region.version, is_full=True)
                 self._book.send(source, answer, now)
                 return

@@ -12,10 +12,8 @@ from fieldfare.errors import ConditionError, ConfigError, EventError, RefusedErr
 from fieldfare.events import UnreadableError, event_attributes
 from fieldfare.language import compile  # noqa: A004 - see there
 from fieldfare.matching.rows import check_event
-from fieldfare.messages import EVENT_BYTES_MAX, EVENTS_MAX, Name
+from fieldfare.messages import CONDITION_CHARACTERS_MAX, EVENT_BYTES_MAX, EVENTS_MAX, Name
 from fieldfare.messages.wording import NAME_RULE
-
-CONDITION_CHARACTERS_MAX = 1_000  # tables of many conditions travel between peers in one message
 
 
 def check_name(what: str, name: str, *, is_setting: bool = True) -> None:
@@ -32,7 +30,7 @@ def check_condition(condition: str) -> None:
     if len(condition) > CONDITION_CHARACTERS_MAX:
         raise RefusedError(
             "condition",
-            f"a condition at a peer has at most {CONDITION_CHARACTERS_MAX:,} characters, not {len(condition):,}: "
+            f"a condition has at most {CONDITION_CHARACTERS_MAX:,} characters, not {len(condition):,}: "
             "split it into several subscriptions",
         )
     try:
