@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +64,8 @@ _DEFAULT_OPTIONS = DmmOptions()
 class DmmPeer:
     """One peer. It is given to a PastryNode; what it does for its program are the effects of peer_messages.
 
-    It keeps everything in memory: what it has published, and not brought to all yet, is lost if it stops.
+    It keeps everything in memory: what it has published, and not brought to all yet, is lost if it stops. `numbers` are
+    those of its requests, each another: see `requests`.
     """
 
     keeps_log = False
@@ -76,9 +77,12 @@ class DmmPeer:
     publishing: Publishing
 
     def __init__(
-        self, options: DmmOptions = _DEFAULT_OPTIONS, schemes: Mapping[str, TopicScheme] | None = None
+        self,
+        options: DmmOptions = _DEFAULT_OPTIONS,
+        schemes: Mapping[str, TopicScheme] | None = None,
+        numbers: Iterator[int] | None = None,
     ) -> None:
-        self.options = options
+        self.options, self._numbers = options, numbers
         self.spaces = Spaces(schemes)
         self.messages = 0  # of other peers, so far
         self.unreadable = 0  # of them
@@ -105,7 +109,7 @@ class DmmPeer:
         if not recovered.log:
             recovered.log = f"{ring.me.card.name}@{ring.me.card.life}"
             self.log.store(PeerLogBegun(recovered.log), None, now)
-        self.requests = Requests(ring, options.patience)
+        self.requests = Requests(ring, options.patience, self._numbers)
         self.walks = Walks(ring, self.requests, self.spaces, options, self._walk_answered, self._walk_over)
         self.subscribing = Subscribing(ring, self.spaces, self.walks, self.log, options, recovered)
         self.taking = Taking(ring, self.log, self.subscribing, self._taken, given_max=options.given_events_max)
@@ -147,7 +151,7 @@ class DmmPeer:
             return
         match decoded:
             case Answer() | Done() | Given() | Primary():
-                self._answered(self.requests.take(decoded.number), source, decoded, now)
+                self._answered(self.requests.take(decoded.number, source), source, decoded, now)
             case SendAgain():
                 self._send_again(source, decoded, now)
             case AskPrimary():

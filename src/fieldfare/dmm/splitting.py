@@ -90,7 +90,7 @@ class Splitting:
 
     def _split(self, region: Region, now: float) -> bool:
         is_small = region.size < self._book.options.entries_max // _SMALL_SHARE and not _is_long(region)
-        if region.table is None or region.size < 2 or is_small:  # noqa: PLR2004 - one entry cannot be divided
+        if region.table is None or region.size < 2 or is_small:
             return False
         targets = region.table.targets()
         pieces = split_plan(self._book.spaces.grid(region.name.space), region.name.code, targets)

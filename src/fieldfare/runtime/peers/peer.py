@@ -14,7 +14,7 @@ import random
 import re
 import secrets
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -112,7 +112,7 @@ class Peer:
         self._folder = None if folder is None else PeerFolder(folder)
         self._schemes = options.schemes
         self._program = PeerProgram(options)
-        self._dmm = (DmmPeer if folder is None else LoggingDmmPeer)(options.dmm, self._schemes)
+        self._dmm = (DmmPeer if folder is None else LoggingDmmPeer)(options.dmm, self._schemes, _unguessable_numbers())
         self._round_ended = asyncio.Event()  # of the node
         self._is_open = False
 
@@ -380,6 +380,11 @@ class Peer:
     def _check_open(self) -> None:
         if not self._is_open:
             raise NotConnectedError("this peer is not on the ring: use it inside of `async with`")
+
+
+def _unguessable_numbers() -> Iterator[int]:
+    while True:
+        yield secrets.randbits(63)
 
 
 async def _all(outcomes: Sequence[asyncio.Future[Outcome]]) -> Outcome:
