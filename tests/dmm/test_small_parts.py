@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,6 +86,17 @@ def test_boxes_live_where_events_that_satisfy_them_come_by() -> None:
     assert spaces.homes("t", compile("TRUE")).keys() == {Space("t", ())}
     one = Spaces({"t": TopicScheme(schema=("a", "b"))})
     assert one.homes("t", compile("TRUE")).keys() == {Space("t", ("a", "b"))}
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["TRUE", "a IS NULL", "a <=> NULL", "a + b > 200", "coalesce(a, 0) < 5", "lower(s) = 'x'", "length(s) % 2 = 0"],
+)
+def test_what_needs_no_attribute_lives_in_the_empty_space_which_every_event_visits(condition: str) -> None:
+    spaces, empty = Spaces(), Space("t", ())
+    assert spaces.homes("t", compile(condition)).keys() == {empty}
+    for event in ({}, {"a": None}, {"a": 1, "s": "x"}):
+        assert empty in spaces.entrances("t", event)
 
 
 def test_keys_depend_on_all_that_is_declared() -> None:

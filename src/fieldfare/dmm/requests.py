@@ -1,9 +1,10 @@
 """Requests that wait for their answers: repeated with growing pauses, and given up in the end.
 
 It is the one place where a peer waits for others. What a request was for is a typed object, its purpose, which comes
-back with the answer, or when the request is given up. An answer counts if it comes from the peer that was asked. Whoever
-is closest to a key is not known beforehand: there an answer proves by its number that its sender has seen the request,
-so live peers draw numbers that nobody can guess.
+back with the answer, or when the request is given up.
+
+An answer counts if it comes from the peer that was asked. Who is closest to a key is not known beforehand: there an
+answer proves by its number that its sender has seen the request, so live peers draw numbers that nobody can guess.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Taking:
         self._given: dict[str, _Given] = {}  # by the event's id
 
     def came(self, source: Contact, event: Event, now: float) -> None:
-        """An event came, perhaps once more. The name of an outbox begins with its peer's: nobody publishes for others."""
+        """An event came, perhaps once more. An outbox is named after its peer: nobody publishes for others."""
         if not event.outbox.startswith(f"{source.name}@"):
             self.misattributed += 1
             return
