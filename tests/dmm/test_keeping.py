@@ -114,9 +114,7 @@ def test_who_is_asked_unexpectedly_takes_over_long_before_a_heartbeat_is_missed(
     """The peer that kept a region has crashed, and nobody looks for it. The first event finds that out."""
     peers = SimulatedPeers(World(1), pastry_options=PastryOptions(heartbeat_seconds=10_000.0))
     peers.add_acquainted({f"p{number}": DmmOptions() for number in range(40)})
-    peers.clock.run_for(
-        DmmOptions().complete_seconds + 1
-    )  # they all began at once, so nobody could tell what there was
+    peers.clock.run_for(DmmOptions().complete_seconds + 1)  # all began at once: nobody could know what there was
     keeper = peers.ring.closest(KEY)
     wanting, giving = [name for name in peers.peers if name != keeper][:2]
     peers.subscribe(wanting, "s", "a0 > 3")

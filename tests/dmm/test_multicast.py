@@ -59,9 +59,7 @@ def test_each_hop_sends_an_event_only_where_it_is_wanted(peers: Watched) -> None
         came_to = {target for _, _, target in hops}
         sent_by = {source for _, source, _ in hops}
         wanting = {peers.wanted[each].peer for each in wanted}
-        assert came_to <= wanting | sent_by, (
-            "an event came to a peer that neither wants it nor has anybody to give it to"
-        )
+        assert came_to <= wanting | sent_by, "it came to a peer that neither wants it nor knows anybody who does"
         assert all(times == 1 for hop, times in peers.hops.items() if hop[0] == ref)
         passed_on += len(sent_by & came_to)
     assert passed_on, "there are hops between the leaf and the subscribers"

@@ -29,7 +29,7 @@ def check_condition(condition: str) -> None:
     """Raise a RefusedError if this is no condition for peers."""
     if len(condition) > CONDITION_CHARACTERS_MAX:
         raise RefusedError(
-            "condition",
+            "invalid",
             f"a condition has at most {CONDITION_CHARACTERS_MAX:,} characters, not {len(condition):,}: "
             "split it into several subscriptions",
         )
@@ -44,11 +44,11 @@ def checked_lines(events: Sequence[Any]) -> list[bytes]:
     if not 1 <= len(events) <= EVENTS_MAX:
         raise RefusedError("invalid", f"a publication has 1 to {EVENTS_MAX:,} events, not {len(events):,}: divide it")
     lines = [bytes(wire.raw(event)) for event in events]
-    for line in lines:
+    for number, line in enumerate(lines):
         if len(line) > EVENT_BYTES_MAX:
             raise RefusedError("invalid", f"an event has {len(line):,} bytes, but {EVENT_BYTES_MAX:,} are the most")
         try:
             check_event(event_attributes(line))
         except (EventError, UnreadableError) as error:
-            raise RefusedError("invalid", f"an event cannot be matched: {error}") from error
+            raise RefusedError("invalid", f"event {number}: {error}") from error
     return lines
