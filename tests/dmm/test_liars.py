@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.dmm.perfect_ring import PerfectRing
 
-from fieldfare.dmm.messages import Done, Event, EventTaken, encode
+from fieldfare.dmm.messages import EventTaken, Fulfilled, OwedEvent, encode
 from fieldfare.dmm.spaces import Space
 
 
@@ -49,7 +49,7 @@ def test_nobody_confirms_a_copy_for_another(ring: PerfectRing) -> None:
     ring.subscribe(others[1], "s", "a0 > 3")
     ring.clock.run_for(1)
     for number in range(1_000):
-        ring.places[others[2]].send(ring.places[keeper].me, encode(Done(number)), ring.clock.now)
+        ring.places[others[2]].send(ring.places[keeper].me, encode(Fulfilled(number)), ring.clock.now)
     ring.clock.run_for(5)
     assert ring.peers[keeper].requests.false_answers > 0
     assert "s" not in ring.active
@@ -61,7 +61,7 @@ def test_nobody_publishes_in_the_name_of_another(ring: PerfectRing) -> None:
     ring.subscribe("p1", "s", "a0 > 3")
     ring.run_until(lambda: "s" in ring.active)
     target = ring.places["p1"]
-    forged = Event("p0@0", 7, 7, "t", b'{"a0": 5, "ref": ["forged"]}')
+    forged = OwedEvent("p0@0", 7, 7, "t", b'{"a0": 5, "ref": ["forged"]}')
     ring.published_at["forged"] = ring.clock.now
     ring.places["p2"].send(target.me, encode(forged), ring.clock.now)
     ring.clock.run_for(1)

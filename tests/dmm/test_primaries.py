@@ -45,7 +45,7 @@ def test_the_former_attribute_serves_until_the_new_one_is_in_force() -> None:
                 return
         send(source, target, packet)
 
-    network.send = send_all_but_links  # type: ignore[method-assign]
+    network.send = send_all_but_links  # type: ignore[method-assign,assignment]
     for number in range(6):
         run.subscribe(f"a0 BETWEEN {number} AND 200 AND a1 BETWEEN 10 AND {100 + number}")
     run.settle_subscriptions()

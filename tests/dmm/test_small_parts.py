@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldfare.dmm.axis_codes import DomainAxis
-from fieldfare.dmm.messages import Done, decode, encode
+from fieldfare.dmm.messages import Fulfilled, decode, encode
 from fieldfare.dmm.outbox import TakenEvents, TakenNumbers
 from fieldfare.dmm.spaces import RegionName, Space, Spaces, TopicScheme
 from fieldfare.dmm.tree_cache import TreeCache
@@ -112,4 +112,4 @@ def test_keys_depend_on_all_that_is_declared() -> None:
 @given(st.binary(max_size=60))
 def test_bytes_that_are_no_message_are_none(data: bytes) -> None:
     decode(data)
-    assert decode(encode(Done(5)) + data) in (None, Done(5))
+    assert decode(encode(Fulfilled(5)) + data) in (None, Fulfilled(5))

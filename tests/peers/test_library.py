@@ -260,6 +260,16 @@ def test_bad_input_is_refused_and_nothing_of_it_happens() -> None:
     run(story)
 
 
+def test_nobody_can_guess_by_which_number_a_request_is_answered() -> None:
+    async def story() -> None:
+        async with ring(2) as peers:
+            drawn = [next(peer._dmm.requests._numbers) for peer in peers for _ in range(100)]
+            assert len(set(drawn)) == 200
+            assert sum(number > 2**50 for number in drawn) > 190
+
+    run(story)
+
+
 _REFUSED_EVERYWHERE: list[Callable[[Any], Any]] = [
     lambda at: at.subscribe("t", "speed < < 3"),
     lambda at: at.subscribe("t", "frobnicate(a) = 3"),

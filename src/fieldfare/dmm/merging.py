@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fieldfare.dmm.entries import TABLE_BYTES_MAX, EntryTable
-from fieldfare.dmm.messages import Done, Give, Given, Release, Report, Retire, encode
+from fieldfare.dmm.messages import Fulfilled, Give, Given, Release, Report, Retire, encode
 from fieldfare.dmm.region import ChildReport, Region, State
 from fieldfare.dmm.region_book import RegionBook
 from fieldfare.dmm.spaces import RegionName
@@ -168,7 +168,7 @@ class Merging:
         key = self._book.spaces.key(name)
         self._book.requests.ask(retire, RetireHalf(region.name, half), now, key=key, contact=contact)
 
-    def retired(self, purpose: RetireHalf, answer: Done | Given | None, now: float) -> None:
+    def retired(self, purpose: RetireHalf, answer: Fulfilled | Given | None, now: float) -> None:
         """A half has vanished; or it has changed since it gave its table, and gives it again; or it was given up."""
         region = self._book.regions.get(purpose.region)
         if region is None or region.state not in (State.CLOSING, State.LEAF):
@@ -206,7 +206,7 @@ class Merging:
         """The region above has the table: vanish, unless it has changed."""
         region = self._book.active(retire.region, now)
         if region is None or region.state in (State.INNER, State.COLLECTING, State.SPLITTING):
-            self._book.send(source, Done(retire.number), now)
+            self._book.send(source, Fulfilled(retire.number), now)
         elif (region.version, region.sequence) != (retire.version, retire.sequence):
             self._give(source, retire.number, region, now)
         else:
@@ -224,4 +224,4 @@ class Merging:
         if region is not None and region.state is State.GIVEN:
             region.turn(State.LEAF)
             self._resume(region, now)
-        self._book.send(source, Done(release.number), now)
+        self._book.send(source, Fulfilled(release.number), now)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from fieldfare.dmm.entries import Entry, EntryTable
-from fieldfare.dmm.messages import AnyPeerMessage, Copy, Done, encode
+from fieldfare.dmm.messages import AnyPeerMessage, Copy, Fulfilled, encode
 from fieldfare.dmm.options import DmmOptions
 from fieldfare.dmm.region import Region, State
 from fieldfare.dmm.requests import Requests
@@ -236,7 +236,7 @@ class RegionBook:
 
     def take_copy(self, source: Contact, copy: Copy, now: float) -> None:
         """Keep what a neighbour has."""
-        self.send(source, Done(copy.number, self._kept(copy, now)), now)
+        self.send(source, Fulfilled(copy.number, self._kept(copy, now)), now)
 
     def _kept(self, copy: Copy, now: float) -> bool:
         region = self.regions.get(copy.region)

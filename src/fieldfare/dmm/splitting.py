@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fieldfare.dmm.entries import TABLE_BYTES_MAX, Entry
-from fieldfare.dmm.messages import Activate, Done, Install
+from fieldfare.dmm.messages import Activate, Fulfilled, Install
 from fieldfare.dmm.region import Region, State
 from fieldfare.dmm.region_book import RegionBook
 from fieldfare.dmm.spaces import RegionName
@@ -199,10 +199,10 @@ class Splitting:
             if region.version == install.version:  # it comes again
                 book.replicate(region, AnswerDone(source, install.number), now)
             else:
-                book.send(source, Done(install.number, is_ok=False), now)
+                book.send(source, Fulfilled(install.number, is_ok=False), now)
             return
         if not book.has_room_for(install.entries):
-            book.send(source, Done(install.number, is_ok=False), now)
+            book.send(source, Fulfilled(install.number, is_ok=False), now)
             return
         region = book.create(install.region, State.PREPARED, install.version, now + install.complete_in_seconds)
         region.origin = install.origin
@@ -216,11 +216,11 @@ class Splitting:
         """A part is active now."""
         region = self._book.active(activate.region, now)
         if region is None or region.version != activate.version:
-            self._book.send(source, Done(activate.number, is_ok=region is not None), now)
+            self._book.send(source, Fulfilled(activate.number, is_ok=region is not None), now)
         elif region.state is State.PREPARED:
             self.become_active(region, AnswerDone(source, activate.number), now)
         else:
-            self._book.send(source, Done(activate.number), now)
+            self._book.send(source, Fulfilled(activate.number), now)
 
     def become_active(self, region: Region, then: object, now: float) -> None:
         """A prepared region begins to answer."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fieldfare.dmm.messages import Event, EventTaken, encode
+from fieldfare.dmm.messages import EventTaken, OwedEvent, encode
 from fieldfare.dmm.outbox import TakenEvents
 from fieldfare.dmm.peer_log import PeerLog
 from fieldfare.dmm.peer_records import NumbersTaken
@@ -37,7 +37,7 @@ class Taking:
         self._given_max = given_max
         self._given: dict[str, _Given] = {}  # by the event's id
 
-    def came(self, source: Contact, event: Event, now: float) -> None:
+    def came(self, source: Contact, event: OwedEvent, now: float) -> None:
         """An event came, perhaps once more. An outbox is named after its peer: nobody publishes for others."""
         if not event.outbox.startswith(f"{source.name}@"):
             self.misattributed += 1

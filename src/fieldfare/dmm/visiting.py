@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
+
 from fieldfare.dmm.event_rates import EventRates
-from fieldfare.dmm.leaf_walk import Found
+from fieldfare.dmm.leaf_walk import RegionKind
 from fieldfare.dmm.messages import Answer, LookWork, MatchWork, MulticastWork, PlaceWork, RemoveWork, Visit
 from fieldfare.dmm.region import Region, State
 from fieldfare.dmm.region_book import RegionBook
@@ -64,7 +66,7 @@ class Visiting:
             answer = Answer(
                 visit.number,
                 visit.region,
-                Found.NOTHING,
+                RegionKind.NOTHING,
                 is_complete=region is None and now >= book.settled_at,
                 events_per_second=self._rates.rate(visit.region, now),
             )
@@ -72,7 +74,7 @@ class Visiting:
         elif region.is_inner:
             if visit.missing is not None:
                 self._repair(region, visit.missing, now)
-            book.send(source, Answer(visit.number, visit.region, Found.INNER, region.version), now)
+            book.send(source, Answer(visit.number, visit.region, RegionKind.INNER, region.version), now)
         else:
             self._work(region, source, visit, now)
 
@@ -82,12 +84,12 @@ class Visiting:
                 self._book.send(source, self._matched(region, visit, visit.work, now), now)
             case MulticastWork():
                 self._multicast(region, visit.work, now)
-                self._book.send(source, Answer(visit.number, visit.region, Found.LEAF, region.version), now)
+                self._book.send(source, Answer(visit.number, visit.region, RegionKind.LEAF, region.version), now)
             case LookWork():
                 if region.state in (State.SPLITTING, State.CLOSING):
                     return  # it is not known yet; who wants to know asks again
                 rate = self._rates.rate(visit.region, now)
-                answer = Answer(visit.number, visit.region, Found.LEAF, region.version, events_per_second=rate)
+                answer = Answer(visit.number, visit.region, RegionKind.LEAF, region.version, events_per_second=rate)
                 self._book.send(source, answer, now)
             case _ if region.state is not State.LEAF:
                 if len(region.deferred) < _DEFERRED_MAX:
@@ -96,7 +98,7 @@ class Visiting:
                 self._change(region, source, visit, now)
 
     def _matched(self, region: Region, visit: Visit, work: MatchWork, now: float) -> Answer:
-        answer = Answer(visit.number, visit.region, Found.LEAF, region.version)
+        answer = Answer(visit.number, visit.region, RegionKind.LEAF, region.version)
         if region.table is None:
             return answer
         self.matched += 1
@@ -104,7 +106,7 @@ class Visiting:
             event = event_attributes(work.event)
             entries = region.table.match(event)
         except (UnreadableError, EventError):
-            return Answer(visit.number, visit.region, Found.LEAF, region.version, is_complete=True)
+            return msgspec.structs.replace(answer, is_complete=True)
         peers = dict.fromkeys(entry.peer for entry in entries if entry.peer is not None)
         spaces = self._book.spaces
         regions = dict.fromkeys(
@@ -114,7 +116,7 @@ class Visiting:
             and (grid := spaces.grid(entry.region.space)).touches(entry.region.code, grid.target_of_event(event))
         )
         is_complete = now >= region.complete_at and region.state is not State.GIVEN
-        return Answer(visit.number, visit.region, Found.LEAF, region.version, is_complete, tuple(peers), tuple(regions))
+        return msgspec.structs.replace(answer, is_complete=is_complete, peers=tuple(peers), regions=tuple(regions))
 
     def _change(self, region: Region, source: Contact, visit: Visit, now: float) -> None:
         if region.table is None:
@@ -124,7 +126,7 @@ class Visiting:
         if isinstance(work, PlaceWork):
             if not self._book.has_room_for(work.entries, region.table):
                 self.refused += len(work.entries)
-                answer = Answer(visit.number, visit.region, Found.LEAF, region.version, is_full=True)
+                answer = Answer(visit.number, visit.region, RegionKind.LEAF, region.version, is_full=True)
                 self._book.send(source, answer, now)
                 return
             is_new = region.table.put(work.entries, now)
@@ -142,7 +144,7 @@ class Visiting:
         """Tell a visitor that its work is done."""
         region = self._book.regions.get(then.region)
         version = 0 if region is None else region.version
-        self._book.send(then.source, Answer(then.number, then.region, Found.LEAF, version, is_complete=True), now)
+        self._book.send(then.source, Answer(then.number, then.region, RegionKind.LEAF, version, is_complete=True), now)
 
     def resume(self, region: Region, now: float) -> None:
         """A split or merge is over: deal with the visits that waited for it."""
