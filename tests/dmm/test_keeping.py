@@ -42,6 +42,25 @@ def test_a_subscription_is_confirmed_only_when_the_copies_are(ring: PerfectRing)
     assert all(peer.keeper.book.regions[ROOT].size == 1 for peer in ring.peers.values())
 
 
+def test_who_has_missed_that_a_region_is_forgotten_keeps_the_new_one_right(ring: PerfectRing) -> None:
+    for number in range(3):
+        ring.subscribe("p1", f"s{number}", f"a0 > {3 - number}")
+        ring.run_until(lambda: f"s{number}" in ring.active)  # noqa: B023 - it is called at once
+    partition = ring.network.partition(["owner"], ["p2"])
+    for number in range(3):
+        ring.unsubscribe(f"s{number}")
+    ring.clock.run_for(200)
+    assert ROOT not in ring.peers["owner"].keeper.book.regions
+    assert ROOT in ring.peers["p2"].keeper.book.regions
+    ring.network.heal(partition)
+    ring.subscribe("p1", "again", "a0 > 5")
+    ring.run_until(lambda: "again" in ring.active)
+    for peer in ring.peers.values():
+        table = peer.keeper.book.regions[ROOT].table
+        assert table is not None
+        assert [entry.condition for entry in table.entries(ring.clock.now)] == ["a0 > 5"]
+
+
 def test_a_newcomer_answers_only_when_it_has_the_copies(ring: PerfectRing) -> None:
     ring.crash("owner")
     ring.subscribe("p1", "s", "a0 > 3")

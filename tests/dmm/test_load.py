@@ -73,6 +73,27 @@ def test_who_can_keep_no_more_refuses_and_the_program_is_told() -> None:
     ring.run_until(lambda: "again" in ring.active)
 
 
+def test_regions_count_too_and_those_in_which_nobody_wants_anything_are_forgotten() -> None:
+    ring = PerfectRing(4)
+    limits = DmmOptions(entries_kept_max=50, replicas_each_side=1, refresh_seconds=5.0, entry_seconds=15.0)
+    for number in range(3):
+        ring.add(f"p{number}", limits)
+    ring.run_until(ring.is_right)
+    for number in range(120):
+        ring.subscribe("p0", f"s{number}", f"x{number} > 3")
+        ring.clock.run_for(0.2)
+        if f"s{number}" in ring.active:
+            ring.unsubscribe(f"s{number}")
+        assert all(len(peer.keeper.book.regions) <= 50 for peer in ring.peers.values())
+    assert ring.refused
+    for ref in list(ring.active):
+        ring.unsubscribe(ref)
+    ring.clock.run_for(60)
+    assert not any(peer.keeper.book.regions for peer in ring.peers.values()), "what is empty is forgotten"
+    ring.subscribe("p0", "again", "x7 > 3")
+    ring.run_until(lambda: "again" in ring.active)
+
+
 def test_a_spread_says_how_uneven_numbers_are() -> None:
     assert Spread.of([]) == Spread(0.0, 0.0, 0.0, 0.0, 0.0)
     even, uneven = Spread.of([5] * 20), Spread.of([0] * 18 + [50, 50])

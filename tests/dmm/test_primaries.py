@@ -61,7 +61,7 @@ def test_the_former_attribute_serves_until_the_new_one_is_in_force() -> None:
     is_cut = False
     run.ring.clock.run_for(30.0)
     by_former = [region for peer in run.ring.peers.values() for region in peer.keeper.book.primaries()]
-    assert [each.size for each in by_former if each.name.space == Space("t", ("a0",))] == [0]
+    assert not any(each.size for each in by_former if each.name.space == Space("t", ("a0",)))
     run.publish({"a0": 5, "a1": 50})
     run.settle_events()
     run.check()

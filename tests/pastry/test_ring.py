@@ -83,12 +83,12 @@ def test_five_thousand_nodes_some_of_which_come_and_go() -> None:
     ring.add_acquainted([f"p{number:04}" for number in range(5_000)])
     rng = ring.world.rng("churn")
     for number in range(6):
-        ring.hosts[rng.choice(ring.living)].crash()
         ring.leave(rng.choice(ring.living))
         ring.add(f"newcomer {number}", [rng.choice(ring.living)])
         ring.world.run_for(0.2)
-    ring.run_until(ring.is_right, LONG_SECONDS, step_seconds=2.0)
-    assert len(ring.living) == 4_994
+    ring.run_until(ring.is_right, LONG_SECONDS)
+    for name in rng.sample(ring.living, 20):
+        ring.hosts[name].crash()  # which messages find out by themselves
     hops = check_routing(ring, 500)
     assert hops <= math.ceil(math.log(5_000, 16))
     assert max(each.routed.hops for each in ring.deliveries) <= 6

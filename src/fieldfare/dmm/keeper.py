@@ -208,6 +208,8 @@ class RegionKeeper:
         for region in self.book.primaries():
             if region.table is not None and region.answers and (expired := region.table.remove_expired(now)):
                 self.book.replicate(region, None, now, entries=(), removed=tuple(expired))
+            elif region.is_needless(now) and not self.book.is_copying(region):
+                self.merging.vanish(region, None, now)
             if region.state in (State.PREPARED, State.GIVEN):
                 region.rounds_waited += 1
                 if region.rounds_waited >= _ROUNDS_WAITED_MAX:

@@ -79,6 +79,8 @@ class Merging:
             return
         book, name = self._book, report.region.parent
         region = book.active(name, now)
+        if region is None and not book.has_room_for(()):
+            return
         if region is None:  # it was lost, with all copies
             region = book.create(name, State.INNER, report.version, book.settled_at)
             book.replicate(region, None, now)

@@ -108,14 +108,14 @@ class RegionBook:
         return [region for region in self.regions.values() if region.is_primary]
 
     def has_room_for(self, entries: Collection[Entry], table: EntryTable | None = None) -> bool:
-        """Whether this peer can keep these entries, for itself or as copies, and a table can take them."""
+        """Whether this peer can keep these entries, for itself or as a copy: in a table, or else in a new region."""
         if table is not None and not table.has_room_for(entries):
             return False
-        count_new = sum(table is None or entry.id not in table for entry in entries)
+        count_new = 1 + len(entries) if table is None else sum(entry.id not in table for entry in entries)
         if not count_new:
             return True
         tables = (region.table for region in self.regions.values() if region.table is not None)
-        kept = sum(len(table) + len(table.lines) for table in tables)
+        kept = len(self.regions) + sum(len(table) + len(table.lines) for table in tables)
         return kept + count_new <= self.options.entries_kept_max
 
     def send(self, target: Contact, message: AnyPeerMessage, now: float) -> None:

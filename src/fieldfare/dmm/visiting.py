@@ -14,7 +14,7 @@ import msgspec
 from fieldfare.dmm.event_rates import EventRates
 from fieldfare.dmm.leaf_walk import RegionKind
 from fieldfare.dmm.messages import Answer, LookWork, MatchWork, MulticastWork, PlaceWork, RemoveWork, Visit
-from fieldfare.dmm.region import Region, State
+from fieldfare.dmm.region import FIRST_VERSION, Region, State
 from fieldfare.dmm.region_book import RegionBook
 from fieldfare.dmm.spaces import RegionName
 from fieldfare.dmm.zcodes import ROOT, ZCode
@@ -47,7 +47,7 @@ class Visiting:
     ) -> None:
         self._book, self._placed, self._confirm, self._repair = book, placed, confirm, repair
         self._multicast = multicast
-        self.visits = self.matched = self.refused = 0  # so far: visits, events among them, entries that had no room
+        self.visits = self.matched = self.refused = 0  # so far: visits; events and refusals among them
         self._rates = EventRates(book.options.refresh_seconds)
 
     def visit(self, source: Contact, visit: Visit, now: float) -> None:
@@ -61,7 +61,11 @@ class Visiting:
         if isinstance(visit.work, MatchWork | MulticastWork):
             self._rates.note(visit.region, now)
         if region is None and visit.region.code == ROOT and isinstance(visit.work, PlaceWork):
-            region = book.create(visit.region, State.LEAF, 1, book.settled_at)
+            if not book.has_room_for(visit.work.entries):
+                self._refuse(source, visit, 0, now)
+                return
+            region = book.create(visit.region, State.LEAF, FIRST_VERSION, book.settled_at)
+            region.sequence = int(now * 1000)  # later than all copies that somebody may have of it from before
         if region is None or region.state is State.PREPARED:
             answer = Answer(
                 visit.number,
@@ -125,9 +129,7 @@ class Visiting:
         work = visit.work
         if isinstance(work, PlaceWork):
             if not self._book.has_room_for(work.entries, region.table):
-                self.refused += len(work.entries)
-                answer = Answer(visit.number, visit.region, RegionKind.LEAF, region.version, is_full=True)
-                self._book.send(source, answer, now)
+                self._refuse(source, visit, region.version, now)
                 return
             is_new = region.table.put(work.entries, now)
             if is_new or self._book.is_copying(region):  # the visit may be a repetition that overtakes the copies
@@ -139,6 +141,10 @@ class Visiting:
         elif isinstance(work, RemoveWork):
             region.table.remove(work.entry_id, work.version)
             self._book.replicate(region, then, now, entries=(), removed=(work.entry_id,))
+
+    def _refuse(self, source: Contact, visit: Visit, version: int, now: float) -> None:
+        self.refused += 1
+        self._book.send(source, Answer(visit.number, visit.region, RegionKind.LEAF, version, is_full=True), now)
 
     def follow(self, then: AnswerPlaced, now: float) -> None:
         """Tell a visitor that its work is done."""
