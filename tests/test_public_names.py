@@ -49,8 +49,10 @@ def test_the_pipeline() -> None:
         "KafkaSink",
         "KafkaSource",
         "KafkaTopic",
+        "LakeTableSink",
         "Pipeline",
         "PipelineOptions",
+        "PostgresSink",
         "Watcher",
         "match",
     ]

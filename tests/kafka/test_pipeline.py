@@ -22,6 +22,7 @@ from fieldfare.errors import FencedError, InputError, MissingDependencyError, Pi
 from fieldfare.pipeline import KafkaSink, KafkaSource, KafkaTopic, Pipeline, PipelineOptions, Watcher
 from fieldfare.pipeline.kafka.output import KafkaOutput
 from fieldfare.pipeline.output import WriteOptions
+from fieldfare.pipeline.output_places import opened_output
 from fieldfare.pipeline.remedies import Remedy, remedy_for
 from fieldfare.pipeline.summary import BatchSummary
 from fieldfare.store.subscription_store import open_store
@@ -207,6 +208,5 @@ def test_without_the_extra_an_error_names_it(tmp_path: Path, monkeypatch: pytest
     monkeypatch.delattr("fieldfare.pipeline.kafka.clients", raising=False)
     with pytest.raises(MissingDependencyError, match=r"fieldfare\[kafka\]"):
         importlib.import_module("fieldfare.pipeline.kafka.source")
-    options = PipelineOptions("s.db", KafkaSink(KafkaTopic("h:1", "t")), tmp_path)
     with pytest.raises(MissingDependencyError, match=r"fieldfare\[kafka\]"):
-        Pipeline(None, options)._output(tmp_path)  # type: ignore[arg-type]
+        opened_output(KafkaSink(KafkaTopic("h:1", "t")), tmp_path, "owner", WriteOptions())

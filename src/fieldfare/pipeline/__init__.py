@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fieldfare.pipeline.kafka.source import KafkaSource
     from fieldfare.pipeline.run import Pipeline, PipelineOptions
     from fieldfare.pipeline.source import FolderSource
+    from fieldfare.pipeline.tables.address import LakeTableSink, PostgresSink
     from fieldfare.pipeline.watching import Watcher
 
 __all__ = [
@@ -28,8 +29,10 @@ __all__ = [
     "KafkaSink",
     "KafkaSource",
     "KafkaTopic",
+    "LakeTableSink",
     "Pipeline",
     "PipelineOptions",
+    "PostgresSink",
     "Watcher",
     "match",
 ]
@@ -39,8 +42,10 @@ _MODULES = {
     "KafkaSink": "kafka.address",
     "KafkaSource": "kafka.source",
     "KafkaTopic": "kafka.address",
+    "LakeTableSink": "tables.address",
     "Pipeline": "run",
     "PipelineOptions": "run",
+    "PostgresSink": "tables.address",
     "Watcher": "watching",
     "match": "join",
 }
