@@ -72,6 +72,7 @@ _SLOW_FILES = (
     "faults/test_edge",
     "commands/test_service",
     "peers/test_commands",
+    "peers/test_examples",
     "peers/test_library",
     "peers/test_bridge",
     "faults/test_security",

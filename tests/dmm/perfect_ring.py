@@ -11,6 +11,7 @@ from fieldfare.dmm.peer import DmmPeer
 from fieldfare.dmm.spaces import TopicScheme
 from fieldfare.messages import Effect, Input, SetTimer, TimerDue
 from fieldfare.pastry.ports import (
+    MESSAGE_BYTES_MAX,
     Assurance,
     Card,
     Contact,
@@ -49,10 +50,12 @@ class Place:
 
     def route(self, key: Key, message: bytes, now: float, assurance: Assurance = Assurance.EACH_HOP) -> None:  # noqa: ARG002
         target = self.world.closest(key)
+        assert len(message) <= MESSAGE_BYTES_MAX
         if target is not None:
             self.world.network.send(self.me.name, target.name, (key, message))
 
     def send(self, target: Contact, message: bytes, now: float, assurance: Assurance = Assurance.EACH_HOP) -> None:  # noqa: ARG002
+        assert len(message) <= MESSAGE_BYTES_MAX
         self.world.network.send(self.me.name, target.name, (None, message))
 
     def next_hop(self, key: Key) -> Contact | None:

@@ -10,21 +10,21 @@ from tests.dmm.perfect_ring import PerfectRing
 from tests.dmm.scenario import Run, pastry_ring
 
 from fieldfare.dmm.entries import Entry
-from fieldfare.dmm.leaf_walk import Found
+from fieldfare.dmm.leaf_walk import RegionKind
 from fieldfare.dmm.messages import (
     Activate,
     Answer,
     AskForCopies,
     AskPrimary,
     Copy,
-    Done,
-    Event,
     EventTaken,
+    Fulfilled,
     Give,
     Given,
     Install,
     MatchWork,
     MulticastEvent,
+    OwedEvent,
     PlaceWork,
     Primary,
     Release,
@@ -94,7 +94,7 @@ works = (
 flags = st.booleans()
 messages = st.one_of(
     st.builds(Visit, numbers, regions, works, st.none() | st.text("01", max_size=20)),
-    st.builds(Answer, numbers, regions, st.none() | st.sampled_from(Found), numbers, flags, st.just((CARD,))),
+    st.builds(Answer, numbers, regions, st.none() | st.sampled_from(RegionKind), numbers, flags, st.just((CARD,))),
     st.builds(Install, numbers, regions, st.text("01", max_size=5), numbers, flags, tables, st.floats(-1, 50)),
     st.builds(Activate, numbers, regions, numbers),
     st.builds(Give, numbers, regions),
@@ -118,8 +118,8 @@ messages = st.one_of(
     st.builds(AskForCopies, numbers),
     st.builds(AskPrimary, numbers, regions, st.just(((0, 5),)), st.sampled_from(["a0", "q"]), numbers),
     st.builds(Primary, numbers, st.sampled_from(["a0", "q"]), numbers),
-    st.builds(Done, numbers, flags),
-    st.builds(Event, st.just("o"), numbers, numbers, st.just("t"), events),
+    st.builds(Fulfilled, numbers, flags),
+    st.builds(OwedEvent, st.just("o"), numbers, numbers, st.just("t"), events),
     st.builds(MulticastEvent, st.text(max_size=3), spaces, events),
     st.builds(EventTaken, st.just("o"), numbers),
 )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.dmm.test_regions import extents_of, small_grids
 
 from fieldfare.dmm.axis_codes import GeneralAxis
-from fieldfare.dmm.leaf_walk import Found, LeafWalk, Strategy
+from fieldfare.dmm.leaf_walk import LeafWalk, RegionKind, Strategy
 from fieldfare.dmm.regions import Grid
 from fieldfare.dmm.zcodes import ROOT, ZCode, children_of
 
@@ -21,10 +21,10 @@ def random_leaves(rng: random.Random, grid: Grid, region: ZCode = ROOT) -> set[Z
     return set().union(*(random_leaves(rng, grid, child) for child in children_of(region)))
 
 
-def kind_of(leaves: set[ZCode], region: ZCode) -> Found:
+def kind_of(leaves: set[ZCode], region: ZCode) -> RegionKind:
     if region in leaves:
-        return Found.LEAF
-    return Found.INNER if any(leaf.startswith(region) for leaf in leaves) else Found.NOTHING
+        return RegionKind.LEAF
+    return RegionKind.INNER if any(leaf.startswith(region) for leaf in leaves) else RegionKind.NOTHING
 
 
 def walked(walk: LeafWalk, leaves: set[ZCode]) -> list[ZCode]:
@@ -71,7 +71,7 @@ def test_a_space_that_nobody_has_made_is_one_leaf() -> None:
     walk = LeafWalk(grid, grid.target_of_event({"a": 17}))
     while not walk.is_over:
         for probe in walk.probes():
-            walk.answer(probe.region, Found.NOTHING)
+            walk.answer(probe.region, RegionKind.NOTHING)
     assert walk.leaves == {ROOT}
 
 
@@ -86,9 +86,9 @@ def test_nothing_below_an_inner_region_is_told_to_it(strategy: Strategy) -> None
         for probe in walk.probes():
             missing = probe.missing
             if missing is None:
-                walk.answer(probe.region, Found.INNER if len(probe.region) <= 4 else Found.NOTHING)
+                walk.answer(probe.region, RegionKind.INNER if len(probe.region) <= 4 else RegionKind.NOTHING)
     assert missing == path[:5]
-    assert walk.answer(path[:4], Found.INNER), "the tree is changing: wait"
+    assert walk.answer(path[:4], RegionKind.INNER), "the tree is changing: wait"
     leaves = {path[:5], *(path[:length] + ("1" if path[length] == "0" else "0") for length in range(5))}
     walked(walk, leaves)
     assert walk.leaves == {path[:5]}

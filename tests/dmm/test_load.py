@@ -73,8 +73,57 @@ def test_who_can_keep_no_more_refuses_and_the_program_is_told() -> None:
     ring.run_until(lambda: "again" in ring.active)
 
 
+def test_regions_count_too_and_those_in_which_nobody_wants_anything_are_forgotten() -> None:
+    ring = PerfectRing(4)
+    limits = DmmOptions(entries_kept_max=50, replicas_each_side=1, refresh_seconds=5.0, entry_seconds=15.0)
+    for number in range(3):
+        ring.add(f"p{number}", limits)
+    ring.run_until(ring.is_right)
+    for number in range(120):
+        ring.subscribe("p0", f"s{number}", f"x{number} > 3")
+        ring.clock.run_for(0.2)
+        if f"s{number}" in ring.active:
+            ring.unsubscribe(f"s{number}")
+        assert all(len(peer.keeper.book.regions) <= 50 for peer in ring.peers.values())
+    assert ring.refused
+    for ref in list(ring.active):
+        ring.unsubscribe(ref)
+    ring.clock.run_for(60)
+    assert not any(peer.keeper.book.regions for peer in ring.peers.values()), "what is empty is forgotten"
+    ring.subscribe("p0", "again", "x7 > 3")
+    ring.run_until(lambda: "again" in ring.active)
+
+
 def test_a_spread_says_how_uneven_numbers_are() -> None:
     assert Spread.of([]) == Spread(0.0, 0.0, 0.0, 0.0, 0.0)
     even, uneven = Spread.of([5] * 20), Spread.of([0] * 18 + [50, 50])
     assert (even.mean, even.median, even.largest, even.share_of_top_tenth) == (5, 5, 5, 0.1)
     assert (uneven.mean, uneven.median, uneven.nine_tenths, uneven.share_of_top_tenth) == (5, 0, 50, 1.0)
+
+
+def test_tables_of_long_conditions_fit_into_messages() -> None:
+    """Each region is copied in one message. So a table is divided by its bytes, too; what cannot be is refused."""
+    ring = PerfectRing(3, {"t": EXPERIMENT})
+    for number in range(6):
+        ring.add(f"p{number}", DmmOptions(replicas_each_side=1))
+    ring.run_until(ring.is_right)
+    padding = "x" * 12_000
+    for number in range(120):
+        ring.subscribe(f"p{number % 6}", f"s{number}", f"a0 = {2 * number} AND s != '{padding}'")
+        ring.clock.run_for(0.05)
+    ring.run_until(lambda: len(ring.active) == 120)
+    assert sum(peer.keeper.splitting.splits for peer in ring.peers.values()) > 0
+    for number in range(120):
+        ring.subscribe(f"p{number % 6}", f"same{number}", f"a1 = 7 AND a2 = 7 AND s != '{padding}{number}'")
+        ring.clock.run_for(0.05)
+    ring.run_until(lambda: len(ring.active) + len(ring.refused) == 240)
+    assert ring.refused
+    assert all("full" in reason for reason in ring.refused.values())
+    ref = ring.publish("p1", {"a0": 8, "a1": 7, "a2": 7, "s": "x"})
+    ring.run_until(lambda: ref in ring.outcomes)
+    assert ring.deliveries[ref].keys() == ring.active.keys() - {f"s{number}" for number in range(120) if number != 4}
+    ring.clock.run_for(100)
+    for ref in list(ring.active):
+        ring.unsubscribe(ref)
+    ring.clock.run_for(100)
+    assert sum(peer.load().entries for peer in ring.peers.values()) == 0

@@ -227,6 +227,24 @@ def test_a_peer_comes_back_from_checkpoints_too() -> None:
     assert all(peers.deliveries[ref] == {"s": 1} for ref in [waiting, *refs])
 
 
+def test_numbers_are_never_used_again_though_all_events_that_had_them_are_forgotten() -> None:
+    """A subscriber knows by its number that it has an event: a second event with that number would be lost."""
+    peers = LoggedPeers(6, 4)
+    peers.subscribe("p1", "s", "a0 > 3")
+    peers.run_until(lambda: "s" in peers.active)
+    peers.ring.hosts["p2"].checkpoint_records = 1
+    refs: list[str] = []
+    for life in range(3):
+        refs.extend(peers.publish("p2", {"a0": 10 + life}, lifespan_seconds=10.0) for _ in range(3))
+        peers.run_until(lambda: all(peers.deliveries[ref] == {"s": 1} for ref in refs))
+        peers.clock.run_for(30)
+        assert not len(peers.peers["p2"].publishing)
+        if life:
+            peers.crash("p2")
+            peers.restart("p2")
+            peers.run_until(peers.is_right)
+
+
 def test_without_a_log_nothing_pretends_to_be_stored() -> None:
     peers = SimulatedPeers(World(1))
     for name in ("p0", "p1", "p2"):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldfare.dmm.axis_codes import DomainAxis
-from fieldfare.dmm.messages import Done, decode, encode
+from fieldfare.dmm.messages import Fulfilled, decode, encode
 from fieldfare.dmm.outbox import TakenEvents, TakenNumbers
 from fieldfare.dmm.spaces import RegionName, Space, Spaces, TopicScheme
 from fieldfare.dmm.tree_cache import TreeCache
@@ -87,6 +88,17 @@ def test_boxes_live_where_events_that_satisfy_them_come_by() -> None:
     assert one.homes("t", compile("TRUE")).keys() == {Space("t", ("a", "b"))}
 
 
+@pytest.mark.parametrize(
+    "condition",
+    ["TRUE", "a IS NULL", "a <=> NULL", "a + b > 200", "coalesce(a, 0) < 5", "lower(s) = 'x'", "length(s) % 2 = 0"],
+)
+def test_what_needs_no_attribute_lives_in_the_empty_space_which_every_event_visits(condition: str) -> None:
+    spaces, empty = Spaces(), Space("t", ())
+    assert spaces.homes("t", compile(condition)).keys() == {empty}
+    for event in ({}, {"a": None}, {"a": 1, "s": "x"}):
+        assert empty in spaces.entrances("t", event)
+
+
 def test_keys_depend_on_all_that_is_declared() -> None:
     region = RegionName(SPACE, "01")
     schemes = [TopicScheme(), TopicScheme({"a": DomainAxis(1, 256)}), TopicScheme(schema=("a",))]
@@ -100,4 +112,4 @@ def test_keys_depend_on_all_that_is_declared() -> None:
 @given(st.binary(max_size=60))
 def test_bytes_that_are_no_message_are_none(data: bytes) -> None:
     decode(data)
-    assert decode(encode(Done(5)) + data) in (None, Done(5))
+    assert decode(encode(Fulfilled(5)) + data) in (None, Fulfilled(5))

@@ -1,7 +1,7 @@
 """A newcomer who types what a page says, from its top to its end, in one folder.
 
 Commands that go on run in the background until the page ends. The documented ports and addresses are replaced by free
-ports on loopback, so that several pages can be read at once.
+ports on loopback, so that several pages can be read at once; other machines of a page are other addresses of loopback.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from fieldfare.routing.tree.topology_file import read_topology
 from fieldfare.runtime.config import load
 from fieldfare.runtime.zookeeper_server import free_ports
 
-# Of a service, of more beside it, of gossip, and of links between brokers.
-PORTS = ("7380", "7480", "7390", "7580", "7381", "7481", "7581")
+# Of a service, of more beside it, of gossip, of links between brokers, and of peers.
+PORTS = ("7380", "7480", "7390", "7580", "7381", "7481", "7581", "7400", "7401")
 _BASH = shutil.which("bash") or "bash"
 _WAIT_SECONDS = 120.0
 
@@ -89,6 +89,7 @@ class Reader:
 
     def _local(self, text: str) -> str:
         local = re.sub("|".join(PORTS), lambda found: self._ports[found[0]], text)
+        local = re.sub(r"\b192\.0\.2\.(\d+)", r"127.0.0.\1", local)
         return local.replace("0.0.0.0", "127.0.0.1")  # noqa: S104 - it is replaced
 
     # At a terminal

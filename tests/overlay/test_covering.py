@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.matching.strategies import Event, conditions, events, range_conditions, range_events
 
 from fieldfare.language import compile, compile_many  # noqa: A004
 from fieldfare.matching import oracle
+from fieldfare.matching.requirements import required_intervals
 from fieldfare.matching.rows import cuts_of
 from fieldfare.model import Box, Condition
 from fieldfare.overlay import few_boxes
@@ -92,10 +93,11 @@ def test_it_wants_ranges_that_any_condition_wants(texts: list[str], rows: list[E
 
 
 @given(texts, rows)
+@example(["price = 0 AND -a.b = 0"], [{"price": 0, "a.b": ""}])
 @SOME
 def test_few_boxes_are_covered_exactly(texts: list[str], rows: list[Event]) -> None:
     compiled = [compile(text) for text in texts]
-    boxes = [box for condition in compiled for box in condition.boxes]
+    boxes = [Box(required_intervals(box)) for condition in compiled for box in condition.boxes]
     for covering in (Covering.of(compiled, len(boxes) or 1), built(compiled, len(boxes) or 1).covering):
         for row in rows:
             assert wants(covering.boxes, row) == wants(boxes, row)

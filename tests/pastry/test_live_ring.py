@@ -9,7 +9,7 @@ from collections.abc import Callable
 from fieldfare.messages import Withdraw
 from fieldfare.pastry.admission import ClosedGroup
 from fieldfare.pastry.ids import distance, key_of
-from fieldfare.pastry.node import Entry, PastryNode
+from fieldfare.pastry.node import NodeStart, PastryNode
 from fieldfare.pastry.options import PastryOptions
 from fieldfare.pastry.ports import Assurance
 from fieldfare.runtime.datagrams import Datagrams
@@ -27,7 +27,7 @@ class Machine:
     def __init__(self, name: str, notes: SimulatedRing, seeds: tuple[str, ...], secret: bytes = b"a secret") -> None:
         group = ClosedGroup(secret)
         self.application = NotingApplication(name, notes)
-        self.node = PastryNode(Entry(name, group, seeds=seeds), self.application, random.Random(name), FAST)
+        self.node = PastryNode(NodeStart(name, group, seeds=seeds), self.application, random.Random(name), FAST)
         codec = group.codec()
         self.udp = Datagrams(codec.encode_line, codec.decode_packet)
         self.host = Host(self.node, self.udp)

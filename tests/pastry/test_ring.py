@@ -78,12 +78,20 @@ def test_nodes_that_join_at_the_same_moment_over_one_seed_do_not_wait_for_each_o
     check_routing(ring, 40)
 
 
-def test_hops_are_about_the_logarithm_to_the_base_of_16() -> None:
+def test_five_thousand_nodes_some_of_which_come_and_go() -> None:
     ring = SimulatedRing(World(1))
-    ring.add_acquainted([f"p{number}" for number in range(400)])
-    hops = check_routing(ring, 400)
-    assert hops <= math.ceil(math.log(400, 16))
-    assert max(each.routed.hops for each in ring.deliveries) <= 5
+    ring.add_acquainted([f"p{number:04}" for number in range(5_000)])
+    rng = ring.world.rng("churn")
+    for number in range(6):
+        ring.leave(rng.choice(ring.living))
+        ring.add(f"newcomer {number}", [rng.choice(ring.living)])
+        ring.world.run_for(0.2)
+    ring.run_until(ring.is_right, LONG_SECONDS)
+    for name in rng.sample(ring.living, 20):
+        ring.hosts[name].crash()  # which messages find out by themselves
+    hops = check_routing(ring, 500)
+    assert hops <= math.ceil(math.log(5_000, 16))
+    assert max(each.routed.hops for each in ring.deliveries) <= 6
 
 
 def test_tables_that_are_made_at_once_are_like_those_of_nodes_that_joined() -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ from fieldfare.errors import (
 from fieldfare.matching import oracle
 from fieldfare.messages import Notice
 from fieldfare.pastry.options import PastryOptions
-from fieldfare.qos import Published, Requested
+from fieldfare.qos import Offered, Published, Requested
+from fieldfare.runtime.embedded import Embedded
 from fieldfare.runtime.peers.options import PeerOptions
 from fieldfare.runtime.peers.peer import Peer
 
@@ -236,8 +238,8 @@ def test_bad_input_is_refused_and_nothing_of_it_happens() -> None:
             with pytest.raises(RefusedError) as refused:
                 peer.subscribe("t", "speed < < 3")
             assert (refused.value.code, type(refused.value.__cause__).__mro__[1]) == ("condition", ConditionError)
-            with pytest.raises(RefusedError, match="at most 1,000"):
-                peer.subscribe("t", "a = 1 OR " * 200 + "a = 1")
+            with pytest.raises(RefusedError, match="at most 16,384"):
+                peer.subscribe("t", "a = 1 OR " * 2000 + "a = 1")
             for topic in ("", "no spaces", "x" * 200):
                 with pytest.raises(RefusedError, match="a name has"):
                     peer.subscribe(topic, "TRUE")
@@ -254,6 +256,52 @@ def test_bad_input_is_refused_and_nothing_of_it_happens() -> None:
                 aiter(await peer.subscribe("t", "TRUE", print))
             await peer.publish("t", {"a": "the only one"})
             assert (await anext(all_events)).attributes == {"a": "the only one"}
+
+    run(story)
+
+
+def test_nobody_can_guess_by_which_number_a_request_is_answered() -> None:
+    async def story() -> None:
+        async with ring(2) as peers:
+            drawn = [next(peer._dmm.requests._numbers) for peer in peers for _ in range(100)]
+            assert len(set(drawn)) == 200
+            assert sum(number > 2**50 for number in drawn) > 190
+
+    run(story)
+
+
+_REFUSED_EVERYWHERE: list[Callable[[Any], Any]] = [
+    lambda at: at.subscribe("t", "speed < < 3"),
+    lambda at: at.subscribe("t", "frobnicate(a) = 3"),
+    lambda at: at.subscribe("t", "a = 1 OR " * 2_000 + "a = 1"),
+    lambda at: at.subscribe("no spaces", "TRUE"),
+    lambda at: at.subscribe("t", "TRUE", name="no spaces"),
+    lambda at: at.publish("no spaces", {"a": 1}),
+    *(
+        partial(lambda event, at: at.publish("t", event), event)
+        for event in (b"{", b"[1]", b'{"a": 1, "a": 2}', b'{"a": 1e999}', object(), {"a": "x" * 300_000}, [])
+    ),
+    lambda at: at.publish("t", [{"a": 1}] * 10_001),
+    lambda at: at.publish("t", [{"a": 1}, {"a": {"low": 5, "high": 1}}]),
+    lambda at: at.publish("t", {"a": 2**70}),
+    lambda at: at.publish("loose", {"a": 1}, qos=Published(lifespan_seconds=200_000)),
+    lambda at: at.subscribe("loose", "TRUE", qos=Requested(order="none")),
+]
+
+
+async def refusal(call: Callable[[Any], Any], at: Any) -> tuple[type[RefusedError], str]:
+    with pytest.raises(RefusedError) as refused:
+        await call(at)
+    return type(refused.value), refused.value.code
+
+
+def test_a_peer_refuses_what_a_broker_refuses_with_the_same_errors(tmp_path: Path) -> None:
+    async def story() -> None:
+        options = replace(FAST, best_effort=("loose",))
+        async with Embedded(tmp_path / "edge") as edge, fieldfare.peer(folder=tmp_path / "p", options=options) as peer:
+            await edge.declare_topic("loose", Offered(reliability="best_effort", lifespan_seconds=86_400))
+            for number, call in enumerate(_REFUSED_EVERYWHERE):
+                assert await refusal(call, peer) == await refusal(call, edge), number
 
     run(story)
 

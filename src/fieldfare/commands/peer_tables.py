@@ -6,8 +6,29 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from fieldfare.dmm.peer_load import Spread
+
 if TYPE_CHECKING:
     from fieldfare.runtime.peers.status import PeerStatus
+
+# What the columns of the two tables of load are called, and where a status has them.
+_STATE = {
+    "regions": "regions",
+    "entries": "entries",
+    "at most": "entries_max",
+    "copied entries": "copied_entries",
+    "own subscriptions": "subscriptions",
+    "undelivered": "undelivered_events",
+}
+_WORK = {
+    "messages": "messages",
+    "visits": "visits",
+    "events matched": "matched_events",
+    "entries refused": "refused_entries",
+    "published": "published",
+    "delivered": "delivered",
+    "packets repeated": "retransmissions",
+}
 
 
 def ring_table(found: list[PeerStatus]) -> Table:
@@ -39,21 +60,24 @@ def region_table(found: list[PeerStatus]) -> Table:
     return table
 
 
-def load_table(found: list[PeerStatus]) -> Table:
-    """How much these peers have to do."""
-    columns = ("regions", "copies", "entries", "subscriptions", "unsettled", "undelivered", "published", "delivered")
-    table = Table("peer", *columns, "repeated packets", title="Load")
-    for status in found:
-        numbers = (
-            status.regions_count,
-            status.copies_count,
-            status.entries,
-            status.subscriptions,
-            status.load["unsettled_publications"],
-            status.load["undelivered_events"],
-            status.counts["published"],
-            status.counts["delivered"],
-            status.counts.get("retransmissions", 0),
-        )
-        table.add_row(status.name, *(f"{number:,}" for number in numbers))
+def state_table(found: list[PeerStatus]) -> Table:
+    """How much these peers keep: entries are subscriptions of all peers, by which they match events."""
+    return _load_table("Load: state", _STATE, found)
+
+
+def work_table(found: list[PeerStatus]) -> Table:
+    """How much these peers have done since their start."""
+    return _load_table("Load: work", _WORK, found)
+
+
+def _load_table(title: str, columns: dict[str, str], found: list[PeerStatus]) -> Table:
+    table = Table("peer", *columns, title=title)
+    rows = [{"subscriptions": status.subscriptions, **status.load, **status.counts} for status in found]
+    for status, row in zip(found, rows, strict=True):
+        table.add_row(status.name, *(f"{row.get(source, 0):,}" for source in columns.values()))
+    if len(found) > 1:
+        spreads = [Spread.of(row.get(source, 0) for row in rows) for source in columns.values()]
+        table.add_section()
+        table.add_row("mean", *(f"{spread.mean:,.1f}" for spread in spreads))
+        table.add_row("largest", *(f"{spread.largest:,.0f}" for spread in spreads))
     return table

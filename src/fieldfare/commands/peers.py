@@ -26,13 +26,13 @@ Join = Annotated[
     typer.Option(metavar="HOST:PORT", help="A peer that is there; may be repeated. None: this one is the first."),
 ]
 PeerName = Annotated[
-    str | None, typer.Option(help="Which no other peer has.", show_default="the machine's, and random")
+    str | None, typer.Option(help="A name that no other peer has.", show_default="the machine's, and random")
 ]
 Advertise = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="Where others reach it, if that is not where it listens.")
 ]
 SecretFile = Annotated[
-    Path | None, typer.Option(help="What all peers share.", show_default=f"the variable {SECRET_VARIABLE}")
+    Path | None, typer.Option(help="A file with what all peers share.", show_default=f"the variable {SECRET_VARIABLE}")
 ]
 Certificate = Annotated[Path | None, typer.Option(help="This peer's own, in place of a secret.")]
 Key = Annotated[Path | None, typer.Option(help="The key of the certificate.")]
@@ -189,10 +189,10 @@ def peers(
     if as_json:
         typer.echo(msgspec.json.encode(found).decode())
         return
-    from fieldfare.commands.peer_tables import load_table, region_table, ring_table
+    from fieldfare.commands.peer_tables import region_table, ring_table, state_table, work_table
     from fieldfare.commands.tables import print_table
 
-    for table in (ring_table(found), region_table(found), load_table(found)):
+    for table in (ring_table(found), region_table(found), state_table(found), work_table(found)):
         print_table(table)
 
 

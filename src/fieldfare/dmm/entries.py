@@ -6,7 +6,7 @@ its primary attribute: events that satisfy it are to visit that region. All are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
@@ -20,10 +20,13 @@ from fieldfare.errors import ConditionError, CoveringError
 from fieldfare.language import compile  # noqa: A004 - see there
 from fieldfare.model import Box, Condition
 from fieldfare.overlay.covering import Covering
-from fieldfare.pastry.ports import Card
+from fieldfare.pastry.ports import MESSAGE_BYTES_MAX, Card
 from fieldfare.routing.interest import Interest, compiled_condition
 
+# A table travels in one message, with the names around it; so does the answer that names all peers in it.
+TABLE_BYTES_MAX = MESSAGE_BYTES_MAX * 7 // 8
 _compiled = lru_cache(maxsize=4096)(compile)
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -56,6 +59,7 @@ class _Row:
 
     entry: Entry
     expires_at: float
+    size_bytes: int
     boxes: tuple[Box, ...] | None = None  # when somebody has asked for them
     handle: int | None = None  # in the index, when an event has come since
 
@@ -71,6 +75,7 @@ class EntryTable:
         self._by_handle: dict[int, _Row] = {}
         self._interest = Interest()
         self._handles = count()
+        self.size_bytes = 0  # of all entries, as they travel
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -78,22 +83,32 @@ class EntryTable:
     def __contains__(self, entry_id: object) -> bool:
         return entry_id in self._rows
 
+    def has_room_for(self, entries: Collection[Entry], bytes_max: int = TABLE_BYTES_MAX) -> bool:
+        """Whether the table still fits into a message, or into fewer bytes, when it has these entries, too."""
+        former = sum(self._rows[entry.id].size_bytes for entry in entries if entry.id in self._rows)
+        return self.size_bytes - former + sum(len(_encode(entry)) for entry in entries) <= bytes_max
+
     def put(self, entries: Iterable[Entry], now: float) -> bool:
         """Add entries, or let them live on; whether something is new."""
         is_new = False
         for entry in entries:
             if entry.is_line:
                 is_new |= entry.id not in self._lines
+                self.discard_line(entry.id)
                 self._lines[entry.id] = entry
+                self.size_bytes += len(_encode(entry))
                 continue
             expires_at = now + entry.seconds_left
             row = self._rows.get(entry.id)
             if row is None or row.entry.version < entry.version:
                 self.discard(entry.id)
-                self._rows[entry.id] = self._unindexed[entry.id] = _Row(entry, expires_at)
+                row = self._rows[entry.id] = self._unindexed[entry.id] = _Row(entry, expires_at, len(_encode(entry)))
+                self.size_bytes += row.size_bytes
                 is_new = True
             elif row.entry.version == entry.version:
-                row.entry = entry  # the same condition; it may have come by another way
+                size_bytes = len(_encode(entry))
+                self.size_bytes += size_bytes - row.size_bytes
+                row.entry, row.size_bytes = entry, size_bytes  # the same condition; it may have come by another way
                 row.expires_at = max(row.expires_at, expires_at)
         return is_new
 
@@ -106,8 +121,11 @@ class EntryTable:
     def discard(self, entry_id: str) -> None:
         """Forget an entry, whatever its version."""
         row = self._rows.pop(entry_id, None)
+        if row is None:
+            return
+        self.size_bytes -= row.size_bytes
         self._unindexed.pop(entry_id, None)
-        if row is not None and row.handle is not None:
+        if row.handle is not None:
             self._interest.remove(row.handle)
             del self._by_handle[row.handle]
 
@@ -118,7 +136,8 @@ class EntryTable:
 
     def discard_line(self, line_id: str) -> None:
         """Forget that somebody has entries that are not here."""
-        self._lines.pop(line_id, None)
+        if (line := self._lines.pop(line_id, None)) is not None:
+            self.size_bytes -= len(_encode(line))
 
     def remove_expired(self, now: float) -> list[str]:
         """Forget what did not come again in time."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from fieldfare.dmm.entries import Entry
 from fieldfare.dmm.handing_over import GivenUp, HandingOver
-from fieldfare.dmm.leaf_walk import Found
+from fieldfare.dmm.leaf_walk import RegionKind
 from fieldfare.dmm.merging import GiveTable, Merging, ReleaseHalf, RetireHalf, TurnedLeaf
 from fieldfare.dmm.messages import (
     Activate,
@@ -16,7 +16,7 @@ from fieldfare.dmm.messages import (
     AnyPeerMessage,
     AskForCopies,
     Copy,
-    Done,
+    Fulfilled,
     Give,
     Given,
     Install,
@@ -136,7 +136,7 @@ class RegionKeeper:
 
     def answered(self, purpose: Any, answer: AnyPeerMessage | None, now: float) -> None:
         """A request has been answered; without an answer it was given up."""
-        is_ok = isinstance(answer, Done) and answer.is_ok
+        is_ok = isinstance(answer, Fulfilled) and answer.is_ok
         match purpose:
             case CopyTo():
                 self.book.copy_answered(purpose, is_ok or answer is None, now)
@@ -149,7 +149,7 @@ class RegionKeeper:
             case GiveTable():
                 self.merging.given(purpose, answer if isinstance(answer, Given) else None, now)
             case RetireHalf():
-                self.merging.retired(purpose, answer if isinstance(answer, Done | Given) else None, now)
+                self.merging.retired(purpose, answer if isinstance(answer, Fulfilled | Given) else None, now)
             case ReleaseHalf() | GivenUp():
                 pass
             case AskOrigin():
@@ -161,7 +161,7 @@ class RegionKeeper:
     def _copies_came(self, purpose: CopiesFrom, answer: AnyPeerMessage | None, now: float) -> None:
         """A neighbour has given what it has. On each side the nearest that knew all there is to know is enough."""
         self._awaited.discard(purpose.neighbour)
-        if isinstance(answer, Done) and answer.is_ok:
+        if isinstance(answer, Fulfilled) and answer.is_ok:
             self._givers.add(purpose.neighbour)
         if self._sides and all(map(self._has_given, self._sides)):
             self._sides.clear()
@@ -178,7 +178,7 @@ class RegionKeeper:
             case AnswerPlaced():
                 self._hooks.confirm(then, now)
             case AnswerDone():
-                self.book.send(then.source, Done(then.number, then.is_ok), now)
+                self.book.send(then.source, Fulfilled(then.number, then.is_ok), now)
             case TurnedInner():
                 self.splitting.turned_inner(then, now)
             case TurnedLeaf():
@@ -208,6 +208,8 @@ class RegionKeeper:
         for region in self.book.primaries():
             if region.table is not None and region.answers and (expired := region.table.remove_expired(now)):
                 self.book.replicate(region, None, now, entries=(), removed=tuple(expired))
+            elif region.is_needless(now) and not self.book.is_copying(region):
+                self.merging.vanish(region, None, now)
             if region.state in (State.PREPARED, State.GIVEN):
                 region.rounds_waited += 1
                 if region.rounds_waited >= _ROUNDS_WAITED_MAX:
@@ -226,12 +228,12 @@ class RegionKeeper:
         if region is None or not isinstance(answer, Answer) or answer.found is None:
             return
         if region.state is State.PREPARED:
-            if answer.found is Found.INNER and answer.version == region.version:
+            if answer.found is RegionKind.INNER and answer.version == region.version:
                 self.splitting.become_active(region, None, now)
             else:
                 self.merging.vanish(region, None, now)  # the split never happened
         elif region.state is State.GIVEN:
-            if answer.found is Found.LEAF and answer.version > region.version:
+            if answer.found is RegionKind.LEAF and answer.version > region.version:
                 self.merging.vanish(region, None, now)
             else:
                 region.turn(State.LEAF)

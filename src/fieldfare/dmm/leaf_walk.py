@@ -18,7 +18,7 @@ from fieldfare.dmm.regions import Grid, Target
 from fieldfare.dmm.zcodes import ROOT, ZCode, parent_of, siblings_on_path
 
 
-class Found(Enum):
+class RegionKind(Enum):
     """What a region is."""
 
     LEAF = "leaf"
@@ -88,7 +88,7 @@ class LeafWalk:
         """The regions that have not answered."""
         return iter(self._searches)
 
-    def answer(self, region: ZCode, found: Found) -> bool:
+    def answer(self, region: ZCode, found: RegionKind) -> bool:
         """A region has answered; whether the tree contradicts itself here, so that it is better to wait a little.
 
         A root where there is nothing counts as a leaf.
@@ -96,15 +96,15 @@ class LeafWalk:
         searches = self._searches.pop(region, [])
         return max([self._narrow(search, region, found) for search in searches], default=False)
 
-    def _narrow(self, search: _Search, region: ZCode, found: Found) -> bool:
-        if found is Found.LEAF or (found is Found.NOTHING and len(region) == 0):
+    def _narrow(self, search: _Search, region: ZCode, found: RegionKind) -> bool:
+        if found is RegionKind.LEAF or (found is RegionKind.NOTHING and len(region) == 0):
             self._end(search, region)
             return False
         if search.is_contradictory:
             search.low, search.high, search.guess = 0, self._grid.bits, None
             self._go_on(search)
             return True
-        if found is Found.INNER:
+        if found is RegionKind.INNER:
             search.low = len(region) + 1
         else:
             search.high = len(region) - 1

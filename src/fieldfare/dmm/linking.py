@@ -23,6 +23,7 @@ from fieldfare.overlay.covering import Covering, CoveringBuilder
 from fieldfare.pastry.ports import Ring
 
 _LINK_BOXES_MAX = 256
+_LINK_BYTES_MAX = 64 << 10  # a table holds many
 _SHRINK_ROUNDS = 8  # of refreshing, after which a covering is made anew
 
 
@@ -32,6 +33,11 @@ class LinkWalk:
 
     region: RegionName
     version: int
+
+
+@dataclass(frozen=True, slots=True)
+class FormerLinkWalk:
+    """A walk's purpose: the entry of a leaf is kept where it was, until it is placed by another attribute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +55,10 @@ class _Link:
     attribute_version: int
     version: int  # of the covering
     shrinks_at: float  # when it is looked whether less is wanted
-    builder: CoveringBuilder = field(default_factory=lambda: CoveringBuilder(_LINK_BOXES_MAX))
+    builder: CoveringBuilder = field(default_factory=lambda: CoveringBuilder(_LINK_BOXES_MAX, _LINK_BYTES_MAX))
     placed_version: int = 0  # that which is known to be placed
+    former_attribute: str | None = None  # by which it is still placed, because
+    former_until: int = 0  # this version is not placed by the new one yet
     is_walking: bool = False
     waiting: list[tuple[int, AnswerPlaced]] = field(default_factory=list)  # for a version to be placed
 
@@ -109,7 +117,12 @@ class Linking:
                 if link.shrinks_at <= now:
                     self._shrink(region.table, link, now)
                 self._place(name, link, now)
+                self._refresh_former(name, link, now)
                 self._ask_for_primary(name, region.table, link, now)
+
+    def _refresh_former(self, name: RegionName, link: _Link, now: float) -> None:
+        if link.former_attribute is not None:
+            self._begin_walk(FormerLinkWalk(), name, link, link.former_attribute, now)
 
     def _ask_for_primary(self, name: RegionName, table: EntryTable, link: _Link, now: float) -> None:
         grid = self._spaces.grid(name.space)
@@ -121,21 +134,24 @@ class Linking:
     def primary_answered(self, purpose: PrimaryOf, primary: Primary | None, now: float) -> None:
         """The root of a space has said which attribute is the primary one: go over to it.
 
-        What is placed by the old one is not refreshed any more. It lives on for a while: until then both are good.
+        What is placed by the old one is refreshed until the new one is in force, and then left to expire.
         """
         link = self._links.get(purpose.region)
         if link is None or primary is None or primary.version <= link.attribute_version:
             return
         link.attribute_version = primary.version
         if primary.attribute != link.attribute and primary.attribute in purpose.region.space.attributes:
+            if link.former_attribute is None:
+                link.former_attribute = link.attribute
             link.attribute = primary.attribute
             link.version += 1
+            link.former_until = link.version
             self._place(purpose.region, link, now)
 
     def _shrink(self, table: EntryTable, link: _Link, now: float) -> None:
         """Cover only what is wanted now: entries that have gone made the covering too large."""
         link.shrinks_at = now + _SHRINK_ROUNDS * self._options.refresh_seconds
-        covering = Covering.of([Condition("", table.boxes(), disjoint=False)], _LINK_BOXES_MAX)
+        covering = Covering.of([Condition("", table.boxes(), disjoint=False)], _LINK_BOXES_MAX, _LINK_BYTES_MAX)
         if len(covering.boxes) < len(link.builder.covering.boxes):
             link.builder.replace(covering)
             link.version += 1
@@ -146,21 +162,23 @@ class Linking:
         link = self._links.get(region.name)
         if link is None or not region.size:
             return 0
-        self._begin_walk(purpose, region.name, link, now)
-        return 1
+        attributes = [each for each in (link.attribute, link.former_attribute) if each is not None]
+        for attribute in attributes:
+            self._begin_walk(purpose, region.name, link, attribute, now)
+        return len(attributes)
 
     def _place(self, name: RegionName, link: _Link, now: float) -> None:
         if link.is_walking:
             return  # what is wanted now is placed afterwards
         link.is_walking = True
-        self._begin_walk(LinkWalk(name, link.version), name, link, now)
+        self._begin_walk(LinkWalk(name, link.version), name, link, link.attribute, now)
 
-    def _begin_walk(self, purpose: object, name: RegionName, link: _Link, now: float) -> None:
+    def _begin_walk(self, purpose: object, name: RegionName, link: _Link, attribute: str, now: float) -> None:
         covering = link.builder.covering
         me = self._ring.me.card  # another peer may have the region too, while the ring changes
         entry_id = f"{name}@{me.name}@{me.life}"
         entry = Entry(entry_id, link.version, self._options.entry_seconds, region=name, covering=covering.encode())
-        primary = Space(name.space.topic, (link.attribute,))
+        primary = Space(name.space.topic, (attribute,))
         target = self._spaces.grid(primary).target_of_boxes(covering.boxes)
         until = now + self._options.entry_seconds
         self._walks.begin(purpose, primary, target, PlaceWork((entry,)), until, now)
@@ -173,6 +191,8 @@ class Linking:
         link.is_walking = False
         if is_placed:
             link.placed_version = max(link.placed_version, purpose.version)
+            if link.placed_version >= link.former_until:
+                link.former_attribute = None
             ready = [then for version, then in link.waiting if version <= purpose.version]
             link.waiting = [item for item in link.waiting if item[0] > purpose.version]
             for then in ready:

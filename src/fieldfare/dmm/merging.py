@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fieldfare.dmm.entries import EntryTable
-from fieldfare.dmm.messages import Done, Give, Given, Release, Report, Retire, encode
+from fieldfare.dmm.entries import TABLE_BYTES_MAX, EntryTable
+from fieldfare.dmm.messages import Fulfilled, Give, Given, Release, Report, Retire, encode
 from fieldfare.dmm.region import ChildReport, Region, State
 from fieldfare.dmm.region_book import RegionBook
 from fieldfare.dmm.spaces import RegionName
@@ -20,6 +20,7 @@ from fieldfare.dmm.zcodes import ROOT, ZCode, children_of
 from fieldfare.pastry.ports import Contact
 
 _SHARE = 4  # a region is small if it has less than this part of what its peer wants at most
+_BYTES_MAX = TABLE_BYTES_MAX // _SHARE  # and its table has no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,8 @@ class Merging:
             return
         book, name = self._book, report.region.parent
         region = book.active(name, now)
+        if region is None and not book.has_room_for(()):
+            return
         if region is None:  # it was lost, with all copies
             region = book.create(name, State.INNER, report.version, book.settled_at)
             book.replicate(region, None, now)
@@ -125,7 +128,7 @@ class Merging:
         region = self._book.regions.get(purpose.region)
         if region is None or region.state is not State.COLLECTING or region.table is None:
             return
-        if given is None or given.table is None:
+        if given is None or given.table is None or not region.table.has_room_for(given.table, _BYTES_MAX):
             self._give_up(region, now)
             return
         self._take(region, purpose.half, given, now)
@@ -167,7 +170,7 @@ class Merging:
         key = self._book.spaces.key(name)
         self._book.requests.ask(retire, RetireHalf(region.name, half), now, key=key, contact=contact)
 
-    def retired(self, purpose: RetireHalf, answer: Done | Given | None, now: float) -> None:
+    def retired(self, purpose: RetireHalf, answer: Fulfilled | Given | None, now: float) -> None:
         """A half has vanished; or it has changed since it gave its table, and gives it again; or it was given up."""
         region = self._book.regions.get(purpose.region)
         if region is None or region.state not in (State.CLOSING, State.LEAF):
@@ -205,7 +208,7 @@ class Merging:
         """The region above has the table: vanish, unless it has changed."""
         region = self._book.active(retire.region, now)
         if region is None or region.state in (State.INNER, State.COLLECTING, State.SPLITTING):
-            self._book.send(source, Done(retire.number), now)
+            self._book.send(source, Fulfilled(retire.number), now)
         elif (region.version, region.sequence) != (retire.version, retire.sequence):
             self._give(source, retire.number, region, now)
         else:
@@ -223,4 +226,4 @@ class Merging:
         if region is not None and region.state is State.GIVEN:
             region.turn(State.LEAF)
             self._resume(region, now)
-        self._book.send(source, Done(release.number), now)
+        self._book.send(source, Fulfilled(release.number), now)

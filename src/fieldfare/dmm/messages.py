@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from fieldfare.dmm.entries import Entry
-from fieldfare.dmm.leaf_walk import Found
+from fieldfare.dmm.leaf_walk import RegionKind
 from fieldfare.dmm.spaces import RegionName, Space
 from fieldfare.dmm.zcodes import ZCode
 from fieldfare.pastry.ports import Card
@@ -76,7 +76,7 @@ class Answer(PeerMessage, frozen=True):
 
     number: int
     region: RegionName
-    found: Found | None  # None: another peer is closer to the region
+    found: RegionKind | None  # None: another peer is closer to the region
     version: int = 0
     is_complete: bool = False  # nothing is missing from the table
     peers: tuple[Card, ...] = ()  # those that want the event
@@ -189,7 +189,7 @@ class AskForCopies(Request, frozen=True):
     """A peer has come: give it what it is to keep."""
 
 
-class Done(PeerMessage, frozen=True):
+class Fulfilled(PeerMessage, frozen=True, tag="Done"):
     """A request has been fulfilled, or could not be."""
 
     number: int
@@ -199,7 +199,7 @@ class Done(PeerMessage, frozen=True):
 # Events
 
 
-class Event(PeerMessage, frozen=True):
+class OwedEvent(PeerMessage, frozen=True, tag="Event"):
     """An event for a peer that wants it, by its number in the log that the outbox is named after."""
 
     outbox: str
@@ -249,8 +249,8 @@ AnyPeerMessage: TypeAlias = (
     | Copy
     | SendAgain
     | AskForCopies
-    | Done
-    | Event
+    | Fulfilled
+    | OwedEvent
     | MulticastEvent
     | EventTaken
     | Locate

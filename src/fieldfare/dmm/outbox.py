@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from fieldfare.dmm.messages import Event, EventTaken, Locate, encode
+from fieldfare.dmm.messages import EventTaken, Locate, OwedEvent, encode
 from fieldfare.messages import SetTimer
 from fieldfare.pastry.ports import Card, Ring
 
@@ -78,7 +78,7 @@ class Outboxes:
         item = box.unconfirmed[number]
         item.pause_seconds = min(2 * item.pause_seconds, self._seconds_max) or self._first_seconds
         item.again_at = now + item.pause_seconds
-        message = Event(self._log, number, self._lowest(), item.topic, item.event)
+        message = OwedEvent(self._log, number, self._lowest(), item.topic, item.event)
         self._ring.send(self._ring.contact(box.card), encode(message), now)
 
     def _set_timer(self, name: str, box: _Outbox) -> None:

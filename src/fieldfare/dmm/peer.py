@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,13 @@ from fieldfare.dmm.messages import (
     Answer,
     AnyPeerMessage,
     AskPrimary,
-    Done,
-    Event,
     EventTaken,
+    Fulfilled,
     Given,
     Locate,
     Located,
     MulticastEvent,
+    OwedEvent,
     PlaceWork,
     Primary,
     SendAgain,
@@ -36,7 +36,7 @@ from fieldfare.dmm.peer_records import NumbersTaken, PeerLogBegun, PeerRecord
 from fieldfare.dmm.primaries import Primaries, RateWalk
 from fieldfare.dmm.publishing import AcceptPublication, MatchWalk, Publishing, RecheckDue
 from fieldfare.dmm.requests import RequestDue, Requests
-from fieldfare.dmm.sender_replicas import AgainWalk, SendingAgain
+from fieldfare.dmm.sending_again import AgainWalk, SendingAgain
 from fieldfare.dmm.spaces import Space, Spaces, TopicScheme
 from fieldfare.dmm.subscribing import ConfirmSubscription, PlaceWalk, Subscribing
 from fieldfare.dmm.taking import Taking
@@ -64,7 +64,8 @@ _DEFAULT_OPTIONS = DmmOptions()
 class DmmPeer:
     """One peer. It is given to a PastryNode; what it does for its program are the effects of peer_messages.
 
-    It keeps everything in memory: what it has published, and not brought to all yet, is lost if it stops.
+    It keeps everything in memory: what it has published, and not brought to all yet, is lost if it stops. `numbers` are
+    those of its requests, each another: see `requests`.
     """
 
     keeps_log = False
@@ -76,9 +77,12 @@ class DmmPeer:
     publishing: Publishing
 
     def __init__(
-        self, options: DmmOptions = _DEFAULT_OPTIONS, schemes: Mapping[str, TopicScheme] | None = None
+        self,
+        options: DmmOptions = _DEFAULT_OPTIONS,
+        schemes: Mapping[str, TopicScheme] | None = None,
+        numbers: Iterator[int] | None = None,
     ) -> None:
-        self.options = options
+        self.options, self._numbers = options, numbers
         self.spaces = Spaces(schemes)
         self.messages = 0  # of other peers, so far
         self.unreadable = 0  # of them
@@ -105,7 +109,7 @@ class DmmPeer:
         if not recovered.log:
             recovered.log = f"{ring.me.card.name}@{ring.me.card.life}"
             self.log.store(PeerLogBegun(recovered.log), None, now)
-        self.requests = Requests(ring, options.patience)
+        self.requests = Requests(ring, options.patience, self._numbers)
         self.walks = Walks(ring, self.requests, self.spaces, options, self._walk_answered, self._walk_over)
         self.subscribing = Subscribing(ring, self.spaces, self.walks, self.log, options, recovered)
         self.taking = Taking(ring, self.log, self.subscribing, self._taken, given_max=options.given_events_max)
@@ -119,7 +123,7 @@ class DmmPeer:
             options,
             LeafHooks(self.linking.changed, self.linking.confirm, self.multicast.from_leaf, self._place_anew),
         )
-        self.sending_again = SendingAgain(self._sent_again)
+        self.sending_again = SendingAgain(self.keeper.book, self.subscribing, self.linking)
         self.publishing = Publishing(ring, self.spaces, self.walks, self.log, options, recovered)
 
     def joined(self, now: float) -> None:
@@ -146,13 +150,13 @@ class DmmPeer:
             self.unreadable += 1
             return
         match decoded:
-            case Answer() | Done() | Given() | Primary():
-                self._answered(self.requests.take(decoded.number), source, decoded, now)
+            case Answer() | Fulfilled() | Given() | Primary():
+                self._answered(self.requests.take(decoded.number, source), source, decoded, now)
             case SendAgain():
-                self._send_again(source, decoded, now)
+                self.sending_again.asked(source, decoded, now)
             case AskPrimary():
                 self.primaries.asked(source, decoded, now)
-            case Event():
+            case OwedEvent():
                 self.taking.came(source, decoded, now)
             case MulticastEvent():
                 self.multicast.receive(source, decoded, now)
@@ -265,25 +269,6 @@ class DmmPeer:
         table.put(entries, now)
         for entry, target in zip(table.entries(now), table.targets(), strict=True):
             self.walks.begin(AnewWalk(), space, target, PlaceWork((entry,)), now + entry.seconds_left, now)
-
-    def _send_again(self, source: Contact, message: SendAgain, now: float) -> None:
-        """A peer has taken a region over, and knows only that this one has entries there, or a region of this one."""
-        asked = AgainWalk(source, message.number)
-        if asked in self.sending_again or not self.sending_again.has_room:
-            return  # it is asked again
-        if message.link is None:
-            self.sending_again.begin(asked, self.subscribing.place_again(asked, message.region, now), now)
-            return
-        book = self.keeper.book
-        region = book.active(message.link, now) if book.is_responsible(message.link) else None
-        if region is None or not region.answers or now < region.complete_at:  # what it wants is not known here
-            is_gone = now >= book.settled_at and (region is None or not region.answers)
-            self.ring.send(source, encode(Done(message.number, is_ok=is_gone)), now)
-        else:
-            self.sending_again.begin(asked, self.linking.place_again(asked, region, now), now)
-
-    def _sent_again(self, asked: AgainWalk, now: float) -> None:
-        self.ring.send(asked.source, encode(Done(asked.number)), now)
 
     def _confirmed(self, then: AnswerPlaced, now: float) -> None:
         self.keeper.visiting.follow(then, now)

@@ -18,8 +18,10 @@ from typing import Literal
 from fieldfare.dmm.entries import EntryTable
 from fieldfare.dmm.messages import Visit
 from fieldfare.dmm.spaces import RegionName
-from fieldfare.dmm.zcodes import ZCode
+from fieldfare.dmm.zcodes import ROOT, ZCode
 from fieldfare.pastry.ports import Contact
+
+FIRST_VERSION = 1  # of a whole space that has not been divided yet
 
 
 class State(Enum):
@@ -100,6 +102,12 @@ class Region:
     def size(self) -> int:
         """How many entries it has."""
         return 0 if self.table is None else len(self.table)
+
+    def is_needless(self, now: float) -> bool:
+        """Whether it is a whole space in which nobody wants anything. Without it events find that there is nothing."""
+        is_whole = self.name.code == ROOT and self.version == FIRST_VERSION
+        is_empty = self.table is not None and not len(self.table) and not self.table.lines
+        return is_whole and is_empty and self.state is State.LEAF and now >= self.complete_at and not self.deferred
 
     @property
     def kind(self) -> Literal["leaf", "inner", "prepared", "prepared inner"]:

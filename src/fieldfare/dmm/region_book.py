@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from fieldfare.dmm.entries import Entry, EntryTable
-from fieldfare.dmm.messages import AnyPeerMessage, Copy, Done, encode
+from fieldfare.dmm.messages import AnyPeerMessage, Copy, Fulfilled, encode
 from fieldfare.dmm.options import DmmOptions
 from fieldfare.dmm.region import Region, State
 from fieldfare.dmm.requests import Requests
@@ -107,10 +107,15 @@ class RegionBook:
         """The regions for which this peer answers."""
         return [region for region in self.regions.values() if region.is_primary]
 
-    def has_room_for(self, count_new: int) -> bool:
-        """Whether this peer can keep so many entries more, for itself or as copies."""
+    def has_room_for(self, entries: Collection[Entry], table: EntryTable | None = None) -> bool:
+        """Whether this peer can keep these entries, for itself or as a copy: in a table, or else in a new region."""
+        if table is not None and not table.has_room_for(entries):
+            return False
+        count_new = 1 + len(entries) if table is None else sum(entry.id not in table for entry in entries)
+        if not count_new:
+            return True
         tables = (region.table for region in self.regions.values() if region.table is not None)
-        kept = sum(len(table) + len(table.lines) for table in tables)
+        kept = len(self.regions) + sum(len(table) + len(table.lines) for table in tables)
         return kept + count_new <= self.options.entries_kept_max
 
     def send(self, target: Contact, message: AnyPeerMessage, now: float) -> None:
@@ -231,7 +236,7 @@ class RegionBook:
 
     def take_copy(self, source: Contact, copy: Copy, now: float) -> None:
         """Keep what a neighbour has."""
-        self.send(source, Done(copy.number, self._kept(copy, now)), now)
+        self.send(source, Fulfilled(copy.number, self._kept(copy, now)), now)
 
     def _kept(self, copy: Copy, now: float) -> bool:
         region = self.regions.get(copy.region)
@@ -242,7 +247,8 @@ class RegionBook:
         is_mine = region is not None and self.is_responsible(copy.region)
         if region is not None and (is_mine or (copy.version, copy.sequence) <= (region.version, region.sequence)):
             return not is_mine or self._united(region, copy, now)
-        if not self.has_room_for(len(copy.entries)):
+        former = None if region is None or copy.is_whole else region.table
+        if not self.has_room_for(copy.entries, former):
             self.regions.pop(copy.region, None)  # a copy that misses something is worse than none
             return False
         if not copy.is_whole:
@@ -271,7 +277,9 @@ class RegionBook:
         self.active(region.name, now)
         if region.state is State.LEAF and copy.kind == "leaf" and region.table is not None:
             region.version = max(region.version, copy.version)
-            if region.table.put(copy.entries, now):
+            if not region.table.has_room_for(copy.entries):
+                self.place_anew(region.name.space, copy.entries, now)
+            elif region.table.put(copy.entries, now):
                 self.recovering.begin(region, self.options.complete_seconds, now)
                 self.replicate(region, None, now, entries=copy.entries)
         elif copy.is_whole and copy.version > region.version and region.state in (State.LEAF, State.INNER):

@@ -2,10 +2,14 @@
 
 It is the one place where a peer waits for others. What a request was for is a typed object, its purpose, which comes
 back with the answer, or when the request is given up.
+
+An answer counts if it comes from the peer that was asked. Who is closest to a key is not known beforehand: there an
+answer proves by its number that its sender has seen the request, so live peers draw numbers that nobody can guess.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -45,9 +49,10 @@ class _Open:
 class Requests:
     """The requests of one peer."""
 
-    def __init__(self, ring: Ring, patience: Patience) -> None:
+    def __init__(self, ring: Ring, patience: Patience, numbers: Iterator[int] | None = None) -> None:
+        self.false_answers = 0  # so far, from peers that were not asked
         self._ring, self._patience = ring, patience
-        self._numbers = count(1)
+        self._numbers = count(1) if numbers is None else numbers
         self._open: dict[int, _Open] = {}
 
     def __len__(self) -> int:
@@ -66,10 +71,15 @@ class Requests:
         self._ring.perform(SetTimer(RequestDue(number), now + self._patience.first_seconds))
         self._send(request, now)
 
-    def take(self, number: int) -> Any | None:
+    def take(self, number: int, source: Contact) -> Any | None:
         """The purpose of the request that an answer belongs to; None if it was answered or given up before."""
-        request = self._open.pop(number, None)
-        return None if request is None else request.purpose
+        request = self._open.get(number)
+        if request is None:
+            return None
+        if request.contact is not None and request.contact.name != source.name:
+            self.false_answers += 1
+            return None
+        return self._open.pop(number).purpose
 
     def due(self, number: int, now: float) -> Any | None:
         """Repeat a request, or give it up: then its purpose is returned."""

@@ -7,8 +7,8 @@ here. A peer that takes a region over asks all of them to send theirs again, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 
 from fieldfare.dmm.entries import Entry
@@ -16,9 +16,7 @@ from fieldfare.dmm.messages import SendAgain
 from fieldfare.dmm.region import Region
 from fieldfare.dmm.requests import Requests
 from fieldfare.dmm.spaces import RegionName, Spaces
-from fieldfare.pastry.ports import Contact, Ring
-
-_ASKED_MAX = 1_000  # that are being answered; others have to ask again
+from fieldfare.pastry.ports import Ring
 
 
 class ReplicaContent(StrEnum):
@@ -34,14 +32,6 @@ class AskSender:
 
     region: RegionName
     line: str
-
-
-@dataclass(frozen=True, slots=True)
-class AgainWalk:
-    """A walk's purpose: an entry is placed again because a peer asked for it."""
-
-    source: Contact
-    number: int
 
 
 def senders_of(entries: Iterable[Entry]) -> tuple[Entry, ...]:
@@ -93,34 +83,3 @@ class Recovering:
         if not awaited:
             del self._awaited[purpose.region]
             region.complete_at = now
-
-
-@dataclass(slots=True)
-class SendingAgain:
-    """What others have asked this peer to send again; `done` is called with who asked when all of it is placed."""
-
-    done: Callable[[AgainWalk, float], None]
-    _pending: dict[AgainWalk, int] = field(default_factory=dict)
-
-    def begin(self, asked: AgainWalk, walks: int, now: float) -> None:
-        """So many walks place what was asked for."""
-        if walks:
-            self._pending[asked] = walks
-        else:
-            self.done(asked, now)
-
-    @property
-    def has_room(self) -> bool:
-        """Whether not too many have asked."""
-        return len(self._pending) < _ASKED_MAX
-
-    def __contains__(self, asked: AgainWalk) -> bool:
-        return asked in self._pending
-
-    def over(self, asked: AgainWalk, now: float) -> None:
-        """One of the walks is over."""
-        left = self._pending.pop(asked, 0) - 1
-        if left > 0:
-            self._pending[asked] = left
-        elif left == 0:
-            self.done(asked, now)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fieldfare.dmm.entries import Entry
-from fieldfare.dmm.messages import Activate, Done, Install
+from fieldfare.dmm.entries import TABLE_BYTES_MAX, Entry
+from fieldfare.dmm.messages import Activate, Fulfilled, Install
 from fieldfare.dmm.region import Region, State
 from fieldfare.dmm.region_book import RegionBook
 from fieldfare.dmm.spaces import RegionName
@@ -20,6 +20,7 @@ from fieldfare.dmm.zcodes import ZCode
 from fieldfare.pastry.ports import Contact
 
 _SMALL_SHARE = 8  # a region is left whole if it has less than this part of what its peer wants at most
+_LONG_BYTES = TABLE_BYTES_MAX // 2
 _GROWTH = 1.25  # a region that could not be divided is looked at again when it has grown so much
 
 
@@ -74,10 +75,13 @@ class Splitting:
     # The region that splits
 
     def split_if_full(self, now: float) -> None:
-        """Divide the largest region that can be divided, if this peer has more entries than it wants."""
+        """Divide the largest region that can be divided, if this peer has more entries than it wants.
+
+        A region whose table will soon be too long for a message is divided in any case.
+        """
         leaves = [region for region in self._book.primaries() if region.answers]
         if sum(region.size for region in leaves) <= self._book.options.entries_max:
-            return
+            leaves = [region for region in leaves if _is_long(region)]
         for region in sorted(leaves, key=lambda leaf: -leaf.size):
             if region.state is State.SPLITTING:
                 return  # one after the other
@@ -85,7 +89,8 @@ class Splitting:
                 return
 
     def _split(self, region: Region, now: float) -> bool:
-        if region.table is None or region.size < max(2, self._book.options.entries_max // _SMALL_SHARE):
+        is_small = region.size < self._book.options.entries_max // _SMALL_SHARE and not _is_long(region)
+        if region.table is None or region.size < 2 or is_small:
             return False
         targets = region.table.targets()
         pieces = split_plan(self._book.spaces.grid(region.name.space), region.name.code, targets)
@@ -194,10 +199,10 @@ class Splitting:
             if region.version == install.version:  # it comes again
                 book.replicate(region, AnswerDone(source, install.number), now)
             else:
-                book.send(source, Done(install.number, is_ok=False), now)
+                book.send(source, Fulfilled(install.number, is_ok=False), now)
             return
-        if not book.has_room_for(len(install.entries)):
-            book.send(source, Done(install.number, is_ok=False), now)
+        if not book.has_room_for(install.entries):
+            book.send(source, Fulfilled(install.number, is_ok=False), now)
             return
         region = book.create(install.region, State.PREPARED, install.version, now + install.complete_in_seconds)
         region.origin = install.origin
@@ -211,14 +216,18 @@ class Splitting:
         """A part is active now."""
         region = self._book.active(activate.region, now)
         if region is None or region.version != activate.version:
-            self._book.send(source, Done(activate.number, is_ok=region is not None), now)
+            self._book.send(source, Fulfilled(activate.number, is_ok=region is not None), now)
         elif region.state is State.PREPARED:
             self.become_active(region, AnswerDone(source, activate.number), now)
         else:
-            self._book.send(source, Done(activate.number), now)
+            self._book.send(source, Fulfilled(activate.number), now)
 
     def become_active(self, region: Region, then: object, now: float) -> None:
         """A prepared region begins to answer."""
         region.turn(State.INNER if region.table is None else State.LEAF)
         self._book.replicate(region, then, now)
         self._activated(region, now)
+
+
+def _is_long(region: Region) -> bool:
+    return region.table is not None and region.table.size_bytes > _LONG_BYTES

@@ -11,12 +11,13 @@ unacknowledged, until the program asks for the subscription again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from itertools import count, islice
+from dataclasses import dataclass
+from itertools import count
 
 from fieldfare.dmm.entries import Entry
 from fieldfare.dmm.messages import PlaceWork, RemoveWork, Work
 from fieldfare.dmm.options import DmmOptions
+from fieldfare.dmm.own_subscriptions import OwnSubscription, coverer_of, inside_of
 from fieldfare.dmm.peer_log import PeerLog, Recovered
 from fieldfare.dmm.peer_messages import PeerDelivered, PeerRefused, PeerSubscribe, PeerSubscribed
 from fieldfare.dmm.peer_records import PeerRecord, PeerSubscriptionRemoved, PeerSubscriptionStored
@@ -26,12 +27,8 @@ from fieldfare.errors import ConditionError, EventError
 from fieldfare.events import UnreadableError, event_attributes
 from fieldfare.language import compile  # noqa: A004 - see there
 from fieldfare.messages import Warn
-from fieldfare.model import Condition
-from fieldfare.overlay.covering import Covering
 from fieldfare.pastry.ports import Ring
 from fieldfare.routing.interest import Interest, compiled_condition
-
-_COMPARED_MAX = 256  # conditions of a topic in which a new one is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,30 +52,10 @@ class ConfirmSubscription:
 
 
 @dataclass(slots=True)
-class _Subscription:
-    ref: str
-    topic: str
-    text: str
-    condition: Condition
-    is_durable: bool  # it is in the log, or will be
-    unplaced: set[Space] = field(default_factory=set)  # that it has not been placed in even once
-    coverer: int | None = None  # the subscription it lies inside of
-    entry: int = 0  # the number of its entry: another one each time that it is placed anew
-    is_stored: bool = True  # else its record waits
-    is_attached: bool = True  # else the program has not come for it since the restart
-    is_taken_by_program: bool = False
-    is_told: bool = False  # the program knows that it is active
-
-    def is_same(self, message: PeerSubscribe) -> bool:
-        """Whether a program asks for this very subscription."""
-        return (self.topic, self.text, self.is_durable) == (message.topic, message.condition, message.is_durable)
-
-
-@dataclass(slots=True)
 class _Removal:
     """A subscription that has ended. Its entry stays until those that it covered are placed themselves."""
 
-    subscription: _Subscription
+    subscription: OwnSubscription
     waiting: set[int]
 
 
@@ -90,7 +67,7 @@ class Subscribing:
     ) -> None:
         self._ring, self._spaces, self._walks, self._log, self._options = ring, spaces, walks, log, options
         self._handles, self._entries = count(1), count(1)
-        self._subscriptions: dict[int, _Subscription] = {}
+        self._subscriptions: dict[int, OwnSubscription] = {}
         self._by_ref: dict[str, int] = {}
         self._interests: dict[str, Interest] = {}  # by topic
         self._removals: dict[int, _Removal] = {}
@@ -130,8 +107,8 @@ class Subscribing:
     def _add(self, ref: str, topic: str, text: str, *, is_durable: bool) -> int:
         condition = compile(text)
         handle = next(self._handles)
-        subscription = _Subscription(ref, topic, text, condition, is_durable)
-        subscription.coverer = self._coverer_of(subscription)
+        subscription = OwnSubscription(ref, topic, text, condition, is_durable)
+        subscription.coverer = coverer_of(subscription, self._subscriptions)
         if subscription.coverer is None:
             self._is_to_be_placed(subscription)
         self._subscriptions[handle] = subscription
@@ -139,7 +116,7 @@ class Subscribing:
         self._interests.setdefault(topic, Interest()).add(compiled_condition(handle, condition))
         return handle
 
-    def _is_to_be_placed(self, subscription: _Subscription) -> None:
+    def _is_to_be_placed(self, subscription: OwnSubscription) -> None:
         """A subscription needs an entry of its own. A late removal of one that it had before does not meet it."""
         subscription.entry = next(self._entries)
         subscription.unplaced = set(self._spaces.homes(subscription.topic, subscription.condition))
@@ -175,7 +152,7 @@ class Subscribing:
         removal = _Removal(subscription, set())
         for other_handle, other in self._subscriptions.items():
             if other.coverer == handle:
-                other.coverer = self._coverer_of(other)
+                other.coverer = coverer_of(other, self._subscriptions)
                 if other.coverer is None:
                     self._is_to_be_placed(other)
                     removal.waiting.add(other_handle)
@@ -198,35 +175,15 @@ class Subscribing:
             del self._removals[handle]
             self._take_entry_back(handle, removal.subscription, now)
 
-    def _take_entry_back(self, handle: int, subscription: _Subscription, now: float) -> None:
+    def _take_entry_back(self, handle: int, subscription: OwnSubscription, now: float) -> None:
         if self._ring.is_joined:
             work = RemoveWork(self._entry_id(subscription), self._ring.me.card.life)
             self._walk(handle, subscription, work, now)
 
-    def _coverer_of(self, subscription: _Subscription) -> int | None:
-        placed = (
-            (handle, other)
-            for handle, other in self._subscriptions.items()
-            if other.topic == subscription.topic and other.coverer is None
-        )
-        for (handle, other), _ in zip(placed, range(_COMPARED_MAX), strict=False):
-            if _is_inside(subscription.condition, _exact_covering(other.condition)):
-                return handle
-        return None
-
     def _take_back_covered(self, handle: int, now: float) -> None:
         """A subscription is placed everywhere: those that lie inside of it need no entries of their own any more."""
-        subscription = self._subscriptions[handle]
-        covering = _exact_covering(subscription.condition)
-        others = (
-            (each, other)
-            for each, other in self._subscriptions.items()
-            if each != handle and other.coverer is None and other.topic == subscription.topic and not other.unplaced
-        )
-        candidates = list(islice(others, _COMPARED_MAX)) if covering.boxes else []
-        for each, other in candidates:
-            if not _is_inside(other.condition, covering):
-                continue
+        for each in inside_of(handle, self._subscriptions):
+            other = self._subscriptions[each]
             for covered in self._subscriptions.values():
                 if covered.coverer == each:
                     covered.coverer = handle
@@ -264,15 +221,15 @@ class Subscribing:
                 walks += 1
         return walks
 
-    def _entry(self, subscription: _Subscription) -> Entry:
+    def _entry(self, subscription: OwnSubscription) -> Entry:
         me, seconds = self._ring.me.card, self._options.entry_seconds
         return Entry(self._entry_id(subscription), me.life, seconds, peer=me, condition=subscription.text)
 
-    def _entry_id(self, subscription: _Subscription) -> str:
+    def _entry_id(self, subscription: OwnSubscription) -> str:
         """Numbers are used again in each life; the life is the entry's version."""
         return f"{self._ring.me.card.name}#{subscription.entry}"
 
-    def _walk(self, handle: int, subscription: _Subscription, work: Work, now: float) -> None:
+    def _walk(self, handle: int, subscription: OwnSubscription, work: Work, now: float) -> None:
         for space, boxes in self._spaces.homes(subscription.topic, subscription.condition).items():
             target = self._spaces.grid(space).target_of_boxes(boxes)
             purpose = PlaceWalk(handle, space) if isinstance(work, PlaceWork) else RemoveWalk()
@@ -352,12 +309,3 @@ class Subscribing:
     def unplaced(self) -> Iterator[str]:
         """What is not active yet, for people who look at a run that failed."""
         return (f"{each.ref}: {each.unplaced}" for each in self._subscriptions.values() if not each.is_told)
-
-
-def _exact_covering(condition: Condition) -> Covering:
-    """What lies inside of a condition for sure: its boxes that nothing else narrows."""
-    return Covering(tuple(box for box in condition.boxes if not box.tests and not box.derived))
-
-
-def _is_inside(condition: Condition, covering: Covering) -> bool:
-    return all(covering.covers(box) for box in condition.boxes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fieldfare.dmm.messages import Event, EventTaken, encode
+from fieldfare.dmm.messages import EventTaken, OwedEvent, encode
 from fieldfare.dmm.outbox import TakenEvents
 from fieldfare.dmm.peer_log import PeerLog
 from fieldfare.dmm.peer_records import NumbersTaken
@@ -32,12 +32,16 @@ class Taking:
         self, ring: Ring, log: PeerLog, subscribing: Subscribing, taken: TakenEvents, *, given_max: int
     ) -> None:
         self.held = 0  # events so far that the program was not ready for: they come again
+        self.misattributed = 0  # events so far that came in the name of another peer
         self._ring, self._log, self._subscribing, self._taken = ring, log, subscribing, taken
         self._given_max = given_max
         self._given: dict[str, _Given] = {}  # by the event's id
 
-    def came(self, source: Contact, event: Event, now: float) -> None:
-        """An event came, perhaps once more."""
+    def came(self, source: Contact, event: OwedEvent, now: float) -> None:
+        """An event came, perhaps once more. An outbox is named after its peer: nobody publishes for others."""
+        if not event.outbox.startswith(f"{source.name}@"):
+            self.misattributed += 1
+            return
         given = _Given(source, event.outbox, event.number, event.lowest)
         if self._taken.has(source.name, event.outbox, event.number):
             self._acknowledge(given, now)

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
+
 from fieldfare.dmm.event_rates import EventRates
-from fieldfare.dmm.leaf_walk import Found
+from fieldfare.dmm.leaf_walk import RegionKind
 from fieldfare.dmm.messages import Answer, LookWork, MatchWork, MulticastWork, PlaceWork, RemoveWork, Visit
-from fieldfare.dmm.region import Region, State
+from fieldfare.dmm.region import FIRST_VERSION, Region, State
 from fieldfare.dmm.region_book import RegionBook
 from fieldfare.dmm.spaces import RegionName
 from fieldfare.dmm.zcodes import ROOT, ZCode
@@ -45,7 +47,7 @@ class Visiting:
     ) -> None:
         self._book, self._placed, self._confirm, self._repair = book, placed, confirm, repair
         self._multicast = multicast
-        self.visits = self.matched = self.refused = 0  # so far: visits, events among them, entries that had no room
+        self.visits = self.matched = self.refused = 0  # so far: visits; events and refusals among them
         self._rates = EventRates(book.options.refresh_seconds)
 
     def visit(self, source: Contact, visit: Visit, now: float) -> None:
@@ -59,12 +61,16 @@ class Visiting:
         if isinstance(visit.work, MatchWork | MulticastWork):
             self._rates.note(visit.region, now)
         if region is None and visit.region.code == ROOT and isinstance(visit.work, PlaceWork):
-            region = book.create(visit.region, State.LEAF, 1, book.settled_at)
+            if not book.has_room_for(visit.work.entries):
+                self._refuse(source, visit, 0, now)
+                return
+            region = book.create(visit.region, State.LEAF, FIRST_VERSION, book.settled_at)
+            region.sequence = int(now * 1000)  # later than all copies that somebody may have of it from before
         if region is None or region.state is State.PREPARED:
             answer = Answer(
                 visit.number,
                 visit.region,
-                Found.NOTHING,
+                RegionKind.NOTHING,
                 is_complete=region is None and now >= book.settled_at,
                 events_per_second=self._rates.rate(visit.region, now),
             )
@@ -72,7 +78,7 @@ class Visiting:
         elif region.is_inner:
             if visit.missing is not None:
                 self._repair(region, visit.missing, now)
-            book.send(source, Answer(visit.number, visit.region, Found.INNER, region.version), now)
+            book.send(source, Answer(visit.number, visit.region, RegionKind.INNER, region.version), now)
         else:
             self._work(region, source, visit, now)
 
@@ -82,12 +88,12 @@ class Visiting:
                 self._book.send(source, self._matched(region, visit, visit.work, now), now)
             case MulticastWork():
                 self._multicast(region, visit.work, now)
-                self._book.send(source, Answer(visit.number, visit.region, Found.LEAF, region.version), now)
+                self._book.send(source, Answer(visit.number, visit.region, RegionKind.LEAF, region.version), now)
             case LookWork():
                 if region.state in (State.SPLITTING, State.CLOSING):
                     return  # it is not known yet; who wants to know asks again
                 rate = self._rates.rate(visit.region, now)
-                answer = Answer(visit.number, visit.region, Found.LEAF, region.version, events_per_second=rate)
+                answer = Answer(visit.number, visit.region, RegionKind.LEAF, region.version, events_per_second=rate)
                 self._book.send(source, answer, now)
             case _ if region.state is not State.LEAF:
                 if len(region.deferred) < _DEFERRED_MAX:
@@ -96,7 +102,7 @@ class Visiting:
                 self._change(region, source, visit, now)
 
     def _matched(self, region: Region, visit: Visit, work: MatchWork, now: float) -> Answer:
-        answer = Answer(visit.number, visit.region, Found.LEAF, region.version)
+        answer = Answer(visit.number, visit.region, RegionKind.LEAF, region.version)
         if region.table is None:
             return answer
         self.matched += 1
@@ -104,7 +110,7 @@ class Visiting:
             event = event_attributes(work.event)
             entries = region.table.match(event)
         except (UnreadableError, EventError):
-            return Answer(visit.number, visit.region, Found.LEAF, region.version, is_complete=True)
+            return msgspec.structs.replace(answer, is_complete=True)
         peers = dict.fromkeys(entry.peer for entry in entries if entry.peer is not None)
         spaces = self._book.spaces
         regions = dict.fromkeys(
@@ -114,7 +120,7 @@ class Visiting:
             and (grid := spaces.grid(entry.region.space)).touches(entry.region.code, grid.target_of_event(event))
         )
         is_complete = now >= region.complete_at and region.state is not State.GIVEN
-        return Answer(visit.number, visit.region, Found.LEAF, region.version, is_complete, tuple(peers), tuple(regions))
+        return msgspec.structs.replace(answer, is_complete=is_complete, peers=tuple(peers), regions=tuple(regions))
 
     def _change(self, region: Region, source: Contact, visit: Visit, now: float) -> None:
         if region.table is None:
@@ -122,11 +128,8 @@ class Visiting:
         then = AnswerPlaced(source, visit.number, region.name)
         work = visit.work
         if isinstance(work, PlaceWork):
-            count_new = sum(entry.id not in region.table for entry in work.entries)
-            if count_new and not self._book.has_room_for(count_new):
-                self.refused += count_new
-                answer = Answer(visit.number, visit.region, Found.LEAF, region.version, is_full=True)
-                self._book.send(source, answer, now)
+            if not self._book.has_room_for(work.entries, region.table):
+                self._refuse(source, visit, region.version, now)
                 return
             is_new = region.table.put(work.entries, now)
             if is_new or self._book.is_copying(region):  # the visit may be a repetition that overtakes the copies
@@ -139,11 +142,15 @@ class Visiting:
             region.table.remove(work.entry_id, work.version)
             self._book.replicate(region, then, now, entries=(), removed=(work.entry_id,))
 
+    def _refuse(self, source: Contact, visit: Visit, version: int, now: float) -> None:
+        self.refused += 1
+        self._book.send(source, Answer(visit.number, visit.region, RegionKind.LEAF, version, is_full=True), now)
+
     def follow(self, then: AnswerPlaced, now: float) -> None:
         """Tell a visitor that its work is done."""
         region = self._book.regions.get(then.region)
         version = 0 if region is None else region.version
-        self._book.send(then.source, Answer(then.number, then.region, Found.LEAF, version, is_complete=True), now)
+        self._book.send(then.source, Answer(then.number, then.region, RegionKind.LEAF, version, is_complete=True), now)
 
     def resume(self, region: Region, now: float) -> None:
         """A split or merge is over: deal with the visits that waited for it."""

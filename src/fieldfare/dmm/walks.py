@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from fieldfare.dmm.leaf_walk import Found, LeafWalk, Probe
+from fieldfare.dmm.leaf_walk import LeafWalk, Probe, RegionKind
 from fieldfare.dmm.messages import Answer, PlaceWork, Visit, Work
 from fieldfare.dmm.options import DmmOptions
 from fieldfare.dmm.regions import Target
@@ -130,7 +130,8 @@ class Walks:
             else:  # the ring is changing
                 self._ring.perform(SetTimer(purpose, now + self._options.retry_seconds))
             return
-        is_end = answer.found is Found.LEAF or (answer.found is Found.NOTHING and not region)  # an empty root is one
+        is_empty_root = answer.found is RegionKind.NOTHING and not region
+        is_end = answer.found is RegionKind.LEAF or is_empty_root
         if is_end:
             self.cache.learn(name, source.card, now)
         else:

@@ -34,20 +34,22 @@ class Covering:
     boxes: tuple[Box, ...] = ()
 
     @staticmethod
-    def of(conditions: Iterable[Condition], boxes_max: int = BOXES_MAX) -> Covering:
+    def of(
+        conditions: Iterable[Condition], boxes_max: int = BOXES_MAX, bytes_max: int = COVERING_BYTES_MAX
+    ) -> Covering:
         """A covering of some conditions."""
         listed = list(conditions)
-        return Covering.of_table(BoxTable.from_conditions(listed, range(len(listed))), boxes_max)
+        return Covering.of_table(BoxTable.from_conditions(listed, range(len(listed))), boxes_max, bytes_max)
 
     @staticmethod
-    def of_table(table: BoxTable, boxes_max: int = BOXES_MAX) -> Covering:
+    def of_table(table: BoxTable, boxes_max: int = BOXES_MAX, bytes_max: int = COVERING_BYTES_MAX) -> Covering:
         """A covering of conditions that were compiled in bulk."""
         if boxes_max < 1:
             raise ValueError("a covering needs at least one box: boxes_max is 1 or more")
         if table.derived:
             table = with_requirements(table)
         boxes = few_boxes(table, boxes_max)
-        while len(encode_boxes(boxes)) > COVERING_BYTES_MAX:
+        while len(encode_boxes(boxes)) > bytes_max:
             if len(boxes) == 1:
                 return EVERYTHING
             boxes = few_boxes(table, len(boxes) // 2)
@@ -98,8 +100,8 @@ EVERYTHING = Covering((Box({}),))
 class CoveringBuilder:
     """A covering that grows as conditions come. It shrinks only where it is replaced by one of those that are left."""
 
-    def __init__(self, boxes_max: int = BOXES_MAX) -> None:
-        self.boxes_max = boxes_max
+    def __init__(self, boxes_max: int = BOXES_MAX, bytes_max: int = COVERING_BYTES_MAX) -> None:
+        self.boxes_max, self._bytes_max = boxes_max, bytes_max
         self._covering: Covering | None = None
         self.replace(Covering())
 
@@ -131,7 +133,7 @@ class CoveringBuilder:
             return True
         for intervals in new:
             self._add(intervals)
-        if len(self._boxes) > self.boxes_max or self._size_bytes_max > COVERING_BYTES_MAX:
+        if len(self._boxes) > self.boxes_max or self._size_bytes_max > self._bytes_max:
             # To fewer boxes than are allowed, so that the next conditions do not take as long as this one.
             left = max(1, min(self.boxes_max, len(self._boxes) - 1))
             self._regroup(self.covering.boxes, left - left // 8)
@@ -158,7 +160,7 @@ class CoveringBuilder:
         self._covering = None
 
     def _regroup(self, boxes: Sequence[Box], boxes_max: int) -> None:
-        self.replace(Covering.of([Condition("", tuple(boxes), disjoint=False)], boxes_max))
+        self.replace(Covering.of([Condition("", tuple(boxes), disjoint=False)], boxes_max, self._bytes_max))
 
 
 # Boxes, as their intervals

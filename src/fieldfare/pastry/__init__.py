@@ -4,7 +4,7 @@ Nodes are state machines without input and output; the asyncio host and the simu
 What is built upon it implements `ports.Application` and is given a `ports.Ring`:
 
     group = ClosedGroup(secret)
-    node = PastryNode(Entry("alice", group, address, seeds=("192.0.2.7:7400",)), application, rng)
+    node = PastryNode(NodeStart("alice", group, address, seeds=("192.0.2.7:7400",)), application, rng)
     codec = group.codec()
     host = Host(node, Datagrams(codec.encode_line, codec.decode_packet, listen_at))  # fieldfare.runtime
 

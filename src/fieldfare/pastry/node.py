@@ -56,7 +56,7 @@ class Acquainted(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NodeStart:
     """How a node gets on a ring: its name, which decides its place, its group, and who lets it in."""
 
     name: str
@@ -69,10 +69,10 @@ class PastryNode:
     """One node, and the application on it. It is the `Ring` that the application is given."""
 
     def __init__(
-        self, entry: Entry, application: Application, rng: random.Random, options: PastryOptions = _DEFAULT_OPTIONS
+        self, start: NodeStart, application: Application, rng: random.Random, options: PastryOptions = _DEFAULT_OPTIONS
     ) -> None:
-        self._name, self._address, self._group = entry.name, entry.address, entry.group
-        self._seeds = tuple(seed for seed in entry.seeds if seed != entry.address)
+        self._name, self._address, self._group = start.name, start.address, start.group
+        self._seeds = tuple(seed for seed in start.seeds if seed != start.address)
         self._application, self._rng, self._options = application, rng, options
         self._acquainted: Acquainted | None = None
         self._out: list[Effect] = []
@@ -273,8 +273,8 @@ class LoggingPastryNode(PastryNode):
 
 
 def node_for(
-    entry: Entry, application: Application, rng: random.Random, options: PastryOptions = _DEFAULT_OPTIONS
+    start: NodeStart, application: Application, rng: random.Random, options: PastryOptions = _DEFAULT_OPTIONS
 ) -> PastryNode:
     """A node for an application; it keeps a log if the application does."""
     kind = LoggingPastryNode if isinstance(application, LoggingApplication) else PastryNode
-    return kind(entry, application, rng, options)
+    return kind(start, application, rng, options)

@@ -20,7 +20,7 @@ from fieldfare.messages import Effect, Input, Node, PacketCodec, RecordCodec, Wi
 from fieldfare.pastry.admission import ClosedGroup, Ids
 from fieldfare.pastry.bulk import DRAWN, acquaint
 from fieldfare.pastry.ids import is_closer
-from fieldfare.pastry.node import Acquainted, Entry, PastryNode, node_for
+from fieldfare.pastry.node import Acquainted, NodeStart, PastryNode, node_for
 from fieldfare.pastry.options import PastryOptions
 from fieldfare.pastry.pastry_frames import AnyPastryFrame
 from fieldfare.pastry.ports import (
@@ -61,7 +61,7 @@ class SendMessage(Input, frozen=True):
     assurance: Assurance = Assurance.EACH_HOP
 
 
-class Delivery(NamedTuple):
+class Arrival(NamedTuple):
     """A message that came to its end."""
 
     node: str
@@ -91,7 +91,7 @@ class NotingApplication:
 
     def deliver(self, routed: RoutedMessage, now: float) -> None:
         """Note a message."""
-        self._simulated.deliveries.append(Delivery(self.name, routed, now))
+        self._simulated.deliveries.append(Arrival(self.name, routed, now))
 
     def forward(self, routed: RoutedMessage, next_hop: Contact, now: float) -> bytes | None:  # noqa: ARG002
         """Let it pass."""
@@ -186,7 +186,7 @@ class SimulatedRing:
         self.hosts: dict[str, SimulatedHost] = {}
         self.nodes: dict[str, PastryNode] = {}
         self.applications: dict[str, NotingApplication] = {}
-        self.deliveries: list[Delivery] = []
+        self.deliveries: list[Arrival] = []
         self._make_application = make_application or self._noting
         self._lives = 0
         self._acquainted: dict[str, Acquainted] = {}
@@ -240,8 +240,8 @@ class SimulatedRing:
             others = (each for each in self.living if each != name and self.nodes[each].is_joined)
             seeds = (*islice(others, 1), *seeds)
         rng = self.world.rng(f"life {self._lives}, of {name}")
-        entry = Entry(name, self.group, address=name, seeds=seeds)
-        node = node_for(entry, self._make_application(name), rng, self.options)
+        start = NodeStart(name, self.group, address=name, seeds=seeds)
+        node = node_for(start, self._make_application(name), rng, self.options)
         self.nodes[name] = node
         if name in self._acquainted:
             node.begin_with(self._acquainted[name])

@@ -6,14 +6,15 @@ then.
 
 from __future__ import annotations
 
+import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fieldfare.errors import ConfigError
+from fieldfare.errors import ConfigError, NotConnectedError, UnauthenticatedError
 from fieldfare.messages import Node
 from fieldfare.pastry.admission import ClosedGroup, Ids
 from fieldfare.runtime.exposure import is_loopback
@@ -97,3 +98,28 @@ def _packet(packet: bytes) -> bytes:
     if packet[:1] not in {b"\x01", b"\x02"}:
         raise msgspec.DecodeError("this is no sealed packet")
     return packet
+
+
+def not_let_in(
+    proof: Proof, address: str, seeds: Sequence[str], strangers: Collection[str], seconds: float, *, is_joined: bool
+) -> NotConnectedError | UnauthenticatedError:
+    """Why a peer did not get in by the members that it asked; `strangers` are those that could not read it."""
+    if strangers:
+        return UnauthenticatedError(
+            f"the peer at {', '.join(sorted(strangers))} has another secret, or knows its group by other means: all "
+            "peers of a ring need the same secret, or certificates of the same authority"
+        )
+    if is_joined:
+        return NotConnectedError(
+            f"the peers around this one did not tell within {seconds:g} s what it has to keep: try again"
+        )
+    return NotConnectedError(
+        f"nobody let this peer in within {seconds:g} s (asked: {', '.join(seeds)}). Is a peer running there, can UDP "
+        f"pass both ways, and can others reach this one at {address}?{proof.hint}"
+    )
+
+
+def unguessable_numbers() -> Iterator[int]:
+    """Numbers of requests, by which only a peer that was asked can answer."""
+    while True:
+        yield secrets.randbits(63)

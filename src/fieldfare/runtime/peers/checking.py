@@ -12,10 +12,8 @@ from fieldfare.errors import ConditionError, ConfigError, EventError, RefusedErr
 from fieldfare.events import UnreadableError, event_attributes
 from fieldfare.language import compile  # noqa: A004 - see there
 from fieldfare.matching.rows import check_event
-from fieldfare.messages import EVENT_BYTES_MAX, EVENTS_MAX, Name
+from fieldfare.messages import CONDITION_CHARACTERS_MAX, EVENT_BYTES_MAX, EVENTS_MAX, Name
 from fieldfare.messages.wording import NAME_RULE
-
-CONDITION_CHARACTERS_MAX = 1_000  # tables of many conditions travel between peers in one message
 
 
 def check_name(what: str, name: str, *, is_setting: bool = True) -> None:
@@ -31,8 +29,8 @@ def check_condition(condition: str) -> None:
     """Raise a RefusedError if this is no condition for peers."""
     if len(condition) > CONDITION_CHARACTERS_MAX:
         raise RefusedError(
-            "condition",
-            f"a condition at a peer has at most {CONDITION_CHARACTERS_MAX:,} characters, not {len(condition):,}: "
+            "invalid",
+            f"a condition has at most {CONDITION_CHARACTERS_MAX:,} characters, not {len(condition):,}: "
             "split it into several subscriptions",
         )
     try:
@@ -46,11 +44,11 @@ def checked_lines(events: Sequence[Any]) -> list[bytes]:
     if not 1 <= len(events) <= EVENTS_MAX:
         raise RefusedError("invalid", f"a publication has 1 to {EVENTS_MAX:,} events, not {len(events):,}: divide it")
     lines = [bytes(wire.raw(event)) for event in events]
-    for line in lines:
+    for number, line in enumerate(lines):
         if len(line) > EVENT_BYTES_MAX:
             raise RefusedError("invalid", f"an event has {len(line):,} bytes, but {EVENT_BYTES_MAX:,} are the most")
         try:
             check_event(event_attributes(line))
         except (EventError, UnreadableError) as error:
-            raise RefusedError("invalid", f"an event cannot be matched: {error}") from error
+            raise RefusedError("invalid", f"event {number}: {error}") from error
     return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -35,3 +36,8 @@ def together(outcomes: Sequence[Outcome]) -> Outcome:
         all(each.is_stored for each in outcomes),
         all(each.is_vouched for each in outcomes),
     )
+
+
+async def final_outcome(outcomes: Sequence[asyncio.Future[Outcome]]) -> Outcome:
+    """One outcome for several events, when all of them are settled."""
+    return together(await asyncio.gather(*outcomes))

@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import re
-import secrets
-import socket
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
@@ -26,17 +23,17 @@ import msgspec
 from fieldfare.client.events import Event
 from fieldfare.dmm.peer import DmmPeer, LoggingDmmPeer
 from fieldfare.dmm.peer_messages import PeerPublish, PeerSubscribe
-from fieldfare.errors import NotConnectedError, RefusedError, UnauthenticatedError
+from fieldfare.errors import NotConnectedError, RefusedError
 from fieldfare.messages import Notice, Withdraw
-from fieldfare.pastry.node import Entry, node_for
+from fieldfare.pastry.node import NodeStart, node_for
 from fieldfare.qos import Published, Reliability, Requested
 from fieldfare.runtime.host import Host
 from fieldfare.runtime.log_thread import LogThread
-from fieldfare.runtime.peers.admission import Proof, admission_by
+from fieldfare.runtime.peers.admission import Proof, admission_by, not_let_in, unguessable_numbers
 from fieldfare.runtime.peers.checking import check_condition, check_name, checked_lines
 from fieldfare.runtime.peers.options import PeerOptions
-from fieldfare.runtime.peers.outcome import Outcome, together
-from fieldfare.runtime.peers.peer_folder import PeerFolder
+from fieldfare.runtime.peers.outcome import Outcome, final_outcome, together
+from fieldfare.runtime.peers.peer_folder import PeerFolder, made_up_name
 from fieldfare.runtime.peers.peer_socket import bound, reachable_address, resolved, seed_texts
 from fieldfare.runtime.peers.program import PeerProgram, Publication
 from fieldfare.runtime.peers.qos_words import DEFAULT, check_published, check_requested
@@ -84,11 +81,6 @@ def peer(  # noqa: PLR0913 - where, who and what it keeps, each a word of its ow
     )
 
 
-def made_up_name() -> str:
-    """A name that no other peer has, not even on the same machine."""
-    return f"{re.sub('[^A-Za-z0-9]', '-', socket.gethostname()).strip('-') or 'peer'}-{secrets.token_hex(4)}"
-
-
 class Peer:
     """One peer, on the ring from `async with` on. What it published is delivered while it is there, or comes back."""
 
@@ -112,7 +104,7 @@ class Peer:
         self._folder = None if folder is None else PeerFolder(folder)
         self._schemes = options.schemes
         self._program = PeerProgram(options)
-        self._dmm = (DmmPeer if folder is None else LoggingDmmPeer)(options.dmm, self._schemes)
+        self._dmm = (DmmPeer if folder is None else LoggingDmmPeer)(options.dmm, self._schemes, unguessable_numbers())
         self._round_ended = asyncio.Event()  # of the node
         self._is_open = False
 
@@ -132,8 +124,8 @@ class Peer:
             admission = admission_by(self._proof, self.name, (self.address, *seeds))
             self.name = admission.name
             log = self._open_folder(stack)
-            entry = Entry(self.name, admission.group, self.address, seeds)
-            self._node = node_for(entry, self._dmm, random.SystemRandom(), self.options.pastry)
+            start = NodeStart(self.name, admission.group, self.address, seeds)
+            self._node = node_for(start, self._dmm, random.SystemRandom(), self.options.pastry)
             self._udp = PeerDatagrams(admission.encode, admission.decode, opened)
             self._host = Host(admission.proving(self._node), *log, self._udp, self._program)
             self._host.kernel.at_round_end(self._round_ended.set)
@@ -149,7 +141,7 @@ class Peer:
             self.name = self.name or made_up_name()
             return ()
         stack.callback(self._folder.close)
-        self.name, journal = self._folder.open(self.name or None, made_up_name())
+        self.name, journal = self._folder.open(self.name or None)
         return (LogThread(journal),)
 
     async def _join(self, seeds: tuple[str, ...]) -> None:
@@ -157,23 +149,9 @@ class Peer:
             async with asyncio.timeout(self.options.join_seconds):
                 await self._until(lambda: self._dmm.is_ready)
         except TimeoutError:
-            raise self._not_let_in(seeds) from None
-
-    def _not_let_in(self, seeds: tuple[str, ...]) -> NotConnectedError | UnauthenticatedError:
-        asked, seconds = ", ".join(seeds), self.options.join_seconds
-        if strangers := sorted(self._udp.strangers & set(seeds)):
-            return UnauthenticatedError(
-                f"the peer at {', '.join(strangers)} has another secret, or knows its group by other means: all peers "
-                "of a ring need the same secret, or certificates of the same authority"
-            )
-        if self._node.is_joined:
-            return NotConnectedError(
-                f"the peers around this one did not tell within {seconds:g} s what it has to keep: try again"
-            )
-        return NotConnectedError(
-            f"nobody let this peer in within {seconds:g} s (asked: {asked}). Is a peer running there, can UDP "
-            f"pass both ways, and can others reach this one at {self.address}?{self._proof.hint}"
-        )
+            strangers, seconds = self._udp.strangers & set(seeds), self.options.join_seconds
+            is_joined = self._node.is_joined
+            raise not_let_in(self._proof, self.address, seeds, strangers, seconds, is_joined=is_joined) from None
 
     async def _until(self, holds: Callable[[], bool]) -> None:
         """Wait until something holds of the node, which is looked at after each of its rounds."""
@@ -276,7 +254,7 @@ class Peer:
         if on_accepted is not None:
             accepted = asyncio.gather(*(each.accepted for each in publications))
             accepted.add_done_callback(partial(_call_unless_failed, on_accepted))
-        outcome = asyncio.ensure_future(_all([each.outcome for each in publications]))
+        outcome = asyncio.ensure_future(final_outcome([each.outcome for each in publications]))
         outcome.add_done_callback(_look_at)
         return outcome
 
@@ -380,10 +358,6 @@ class Peer:
     def _check_open(self) -> None:
         if not self._is_open:
             raise NotConnectedError("this peer is not on the ring: use it inside of `async with`")
-
-
-async def _all(outcomes: Sequence[asyncio.Future[Outcome]]) -> Outcome:
-    return together(await asyncio.gather(*outcomes))
 
 
 def _look_at(future: asyncio.Future[Any]) -> None:

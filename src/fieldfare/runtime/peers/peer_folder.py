@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import secrets
+import socket
 from pathlib import Path
 
 from fieldfare.dmm.peer_records import PEER_RECORDS, PeerRecord
@@ -19,7 +22,7 @@ class PeerFolder:
         self._folder = folder
         self._journal: Journal[PeerRecord] | None = None
 
-    def open(self, name: str | None, made_up_name: str) -> tuple[str, Journal[PeerRecord]]:
+    def open(self, name: str | None) -> tuple[str, Journal[PeerRecord]]:
         """The peer's name, which is that of the folder from the first time on, and its log."""
         try:
             make_folder(self._folder, 0o700)
@@ -27,7 +30,7 @@ class PeerFolder:
             if kept is not None and name is not None and name != kept:
                 raise ConfigError(f"folder: {self._folder} is the folder of peer {kept!r}, and not of {name!r}")
             if kept is None:
-                kept = name or made_up_name
+                kept = name or made_up_name()
                 with NewFile(self._folder / "name") as file:
                     file.write(kept.encode())
         except OSError as error:
@@ -50,3 +53,8 @@ class PeerFolder:
         if self._journal is not None:
             self._journal.close()
             self._journal = None
+
+
+def made_up_name() -> str:
+    """A name that no other peer has, not even on the same machine."""
+    return f"{re.sub('[^A-Za-z0-9]', '-', socket.gethostname()).strip('-') or 'peer'}-{secrets.token_hex(4)}"

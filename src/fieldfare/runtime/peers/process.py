@@ -81,7 +81,7 @@ async def run_peer(peer: Peer, work: PeerWork, reports: Reports) -> bool:
         async with StatusServer(peer.status, port, 0 if work.status_port is None else None) as server:
             reports.tell(
                 "ready",
-                f"Peer {peer.name} is ready at {peer.address}, its status at {server.url}",
+                f"Peer {peer.name} is ready: others join it with --join {peer.address}. Its status: {server.url}",
                 name=peer.name,
                 address=peer.address,
                 status=server.url,
@@ -171,10 +171,13 @@ class _InputPublisher:
         outstanding = self._peer.outstanding
         not_there = self._incomplete + len(self._unsettled)
         text = f"{self._published:,} published"
+        is_reliable = self._topic not in self._peer.options.best_effort
         if self._refused:
             text += f", {self._refused:,} refused"
         if not_there:
             whom = f" ({', '.join(outstanding)} did not confirm)" if outstanding else ""
             text += f", of which {not_there:,} are not known to have reached all who want them{whom}"
+        elif self._published and is_reliable:
+            text += ": all who want them have them" if not self._refused else "; all who want the others have them"
         self._reports.tell("ended", text, published=self._published, refused=self._refused, incomplete=not_there)
         return not not_there and not self._refused

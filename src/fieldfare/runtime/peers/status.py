@@ -90,6 +90,7 @@ def status_of(node: PastryNode, dmm: DmmPeer, udp: PeerDatagrams, program: PeerP
             "packets_unreadable": udp.unreadable_count,
             "packets_unsent": udp.unsent_count,
             "messages_unreadable": dmm.unreadable,
+            "messages_of_liars": dmm.requests.false_answers + dmm.taking.misattributed,
         },
     )
 
