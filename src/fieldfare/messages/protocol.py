@@ -17,6 +17,7 @@ from fieldfare.messages.frames import (
     Notice,
     Publish,
     Refused,
+    SetWindow,
     Subscribe,
     Subscribed,
     Unsubscribe,
@@ -39,6 +40,7 @@ ClientFrame: TypeAlias = (
     | Subscribe
     | Attach
     | Ack
+    | SetWindow
     | Detach
     | Unsubscribe
     | DeclareTopic

@@ -150,6 +150,11 @@ class Deliveries:
         self.pump(topic, taker, now)
         self._tidy_soon(now)
 
+    def set_window(self, taker: Taker, window: int, now: float) -> None:
+        """Its subscriber has room for more events, or for fewer."""
+        taker.set_window(window)
+        self.pump(self._topics.of(taker), taker, now)
+
     def _moved(self, taker: Taker) -> None:
         if taker.subscription.is_durable and not taker.is_cursor_unwritten:
             taker.is_cursor_unwritten = True

@@ -50,6 +50,7 @@ from fieldfare.messages import (
     Record,
     Refused,
     Seal,
+    SetWindow,
     Started,
     Stored,
     Subscribe,
@@ -355,6 +356,7 @@ class Edge:
         return {
             Publish: self.publishing.publish,
             Ack: self.subscribing.acknowledge,
+            SetWindow: self.subscribing.set_window,
             Subscribe: self.subscribing.subscribe,
             Attach: self.subscribing.attach,
             Detach: lambda link, identity, frame, _: self.subscribing.detach(link, identity, frame),

@@ -17,10 +17,12 @@ from fieldfare.messages import (
     Ack,
     Attach,
     Detach,
+    Done,
     Identity,
     LogId,
     Notice,
     Position,
+    SetWindow,
     Subscribe,
     Subscribed,
     SubscriptionRemoved,
@@ -268,6 +270,14 @@ class Subscribing:
             return
         if taker.link in (link, None):
             self._deliveries.acknowledge(taker, frame.position, now, is_final=frame.is_final)
+
+    def set_window(self, link: str, identity: Identity, frame: SetWindow, now: float) -> None:
+        """A subscriber that is served on this link has room for more events, or for fewer."""
+        taker = self._takers.get(identity.tenant, frame.subscription)
+        if taker is None or taker.link != link:
+            raise Refusal("unknown", f"subscription {frame.subscription!r} is not delivered on this connection")
+        self._replies.send(link, Done(frame.ref))
+        self._deliveries.set_window(taker, frame.window, now)
 
     # Ending
 

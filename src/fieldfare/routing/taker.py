@@ -208,6 +208,11 @@ class Taker:
         self.link = None
         self._change(Cause.ENDED)
 
+    def set_window(self, window: int) -> None:
+        """Have another number of events in flight; those that are beyond it already stay."""
+        self.window = window
+        self._count_free()
+
     def recover_cursor(self, position: Position) -> None:
         """The log says where its subscriber was."""
         self.cursor = self.resume_after = position
