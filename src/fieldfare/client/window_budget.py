@@ -57,6 +57,7 @@ class WindowBudget:
     event_bytes: float = float(_BYTES_AT_FIRST)  # the mean of what came
     _shares: dict[WindowShare, None] = field(default_factory=dict)  # those that grew last are last
     _waiting: dict[WindowShare, None] = field(default_factory=dict)
+    _window_max: int = 0  # no share has more, but for those that are changing
 
     @property
     def room(self) -> int:
@@ -84,11 +85,7 @@ class WindowBudget:
     def join(self, share: WindowShare) -> None:
         """One more subscription. It has a window now, or is told when it has one."""
         self._waiting[share] = None
-        for admitted in self._admit():
-            if admitted is not share:
-                admitted.changed(admitted)
-        if share.is_waiting:
-            self._shrink_all()
+        self._admit(but=share)
 
     def leave(self, share: WindowShare) -> None:
         """A subscription is no more."""
@@ -97,23 +94,22 @@ class WindowBudget:
             del self._shares[share]
             self.reserved -= share.held
             share.held = 0
-            self._admit_and_tell()
+            self._admit()
 
-    def _admit(self) -> list[WindowShare]:
-        admitted = []
+    def _admit(self, but: WindowShare | None = None) -> None:
+        """Give windows to those that wait, while there is room; and tell all but one of them, which knows."""
         while self._waiting and self.free > 0:
             share = next(iter(self._waiting))
             window = min(share.window_max, _WINDOW_AT_FIRST, self.level, self.free)
             del self._waiting[share]
             self._shares[share] = None
             share.window, share.taken = window, 0
+            self._window_max = max(self._window_max, window)
             self._hold(share, window)
-            admitted.append(share)
-        return admitted
-
-    def _admit_and_tell(self) -> None:
-        for share in self._admit():
-            share.changed(share)
+            if share is not but:
+                share.changed(share)
+        if self._waiting:
+            self._shrink_all()
 
     # Events come and are taken
 
@@ -145,6 +141,7 @@ class WindowBudget:
         del self._shares[share]
         self._shares[share] = None
         self._hold(share, window)
+        self._window_max = max(self._window_max, window)
         self._set(share, window)
 
     def _shrink_first(self, but: WindowShare) -> None:
@@ -157,9 +154,11 @@ class WindowBudget:
 
     def _shrink_all(self) -> None:
         level = self.level
-        for share in self._shares:
-            if share.window > level and not share.is_changing:
-                self._set(share, level)
+        if self._window_max > level:  # many subscriptions at once do not have all of them looked at every time
+            self._window_max = level
+            for share in self._shares:
+                if share.window > level and not share.is_changing:
+                    self._set(share, level)
 
     def _set(self, share: WindowShare, window: int) -> None:
         share.window, share.taken, share.is_changing = window, 0, True
@@ -170,12 +169,14 @@ class WindowBudget:
         share.is_changing = False
         if share.held > share.window:
             self._settle(share)
+        if self._waiting and share in self._shares and share.window > (level := self.level):
+            self._set(share, level)
 
     def _settle(self, share: WindowShare) -> None:
         """Give back what a window that became smaller does not need any more."""
         if share in self._shares:
             self._hold(share, min(share.held, max(share.window, share.outstanding)))
-            self._admit_and_tell()
+            self._admit()
 
     def _hold(self, share: WindowShare, held: int) -> None:
         self.reserved += held - share.held
