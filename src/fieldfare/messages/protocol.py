@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from fieldfare.messages.consuming_frames import (
+    AckEach,
+    Change,
+    DropDeadLetters,
+    Nack,
+    PauseDelivery,
+    Redrive,
+    ResumeDelivery,
+    Seek,
+)
 from fieldfare.messages.frames import (
     Accepted,
     Ack,
@@ -50,6 +60,14 @@ ClientFrame: TypeAlias = (
     | Seal
     | Adopt
     | EdgesPinged
+    | AckEach
+    | Nack
+    | Seek
+    | Change
+    | PauseDelivery
+    | ResumeDelivery
+    | Redrive
+    | DropDeadLetters
 )
 EdgeFrame: TypeAlias = (
     Accepted
