@@ -122,6 +122,17 @@ class Ack(Frame, frozen=True, tag="ack"):
     is_final: bool = True  # False: they have left this connection, send more, but keep them for the next
 
 
+class SetWindow(Frame, frozen=True, tag="set_window"):
+    """Have another number of events on their way without an acknowledgement; answered by Done.
+
+    Deliveries that were sent before the answer may go beyond a window that became smaller.
+    """
+
+    ref: Ref
+    subscription: str
+    window: Window
+
+
 class Detach(Frame, frozen=True, tag="detach"):
     """Deliver no more of a subscription here; a durable one waits for the next Attach. Not answered."""
 

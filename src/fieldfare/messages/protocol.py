@@ -27,6 +27,7 @@ from fieldfare.messages.frames import (
     Notice,
     Publish,
     Refused,
+    SetWindow,
     Subscribe,
     Subscribed,
     Unsubscribe,
@@ -49,6 +50,7 @@ ClientFrame: TypeAlias = (
     | Subscribe
     | Attach
     | Ack
+    | SetWindow
     | Detach
     | Unsubscribe
     | DeclareTopic

@@ -254,6 +254,11 @@ class Deliveries:
         self.pump(topic, taker, now)
         self._tidy_soon(now)
 
+    def set_window(self, taker: Taker, link: str, window: int, now: float) -> None:
+        """A subscriber has room for more events, or for fewer."""
+        taker.set_window(link, window)
+        self.pump(self._topics.of(taker), taker, now)
+
     def moved(self, taker: Taker) -> None:
         """The cursor of a subscription, or what is outstanding, is to be written."""
         if taker.subscription.is_durable and not taker.is_cursor_unwritten:

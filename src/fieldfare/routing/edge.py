@@ -57,6 +57,7 @@ from fieldfare.messages import (
     ResumeDelivery,
     Seal,
     Seek,
+    SetWindow,
     Started,
     Stored,
     Subscribe,
@@ -388,6 +389,7 @@ class Edge:
         return {
             Publish: self.publishing.publish,
             Ack: self.subscribing.acknowledge,
+            SetWindow: self.subscribing.set_window,
             Subscribe: self.subscribing.subscribe,
             Attach: self.subscribing.attach,
             Detach: self.subscribing.detach,

@@ -18,11 +18,13 @@ from fieldfare.messages import (
     AckEach,
     Attach,
     Detach,
+    Done,
     Identity,
     LogId,
     Nack,
     Notice,
     Position,
+    SetWindow,
     Start,
     Subscribe,
     Subscribed,
@@ -291,6 +293,14 @@ class Subscribing:
         if (taker := self._takers.get(identity.tenant, frame.subscription)) is not None:
             require(identity, "subscribe", taker.subscription.topic)
             self._deliveries.refuse(taker, [frame], now)
+
+    def set_window(self, link: str, identity: Identity, frame: SetWindow, now: float) -> None:
+        """A subscriber that is served on this link has room for more events, or for fewer."""
+        taker = self._takers.get(identity.tenant, frame.subscription)
+        if taker is None or link not in taker.links:
+            raise Refusal("unknown", f"subscription {frame.subscription!r} is not delivered on this connection")
+        self._replies.send(link, Done(frame.ref))
+        self._deliveries.set_window(taker, link, frame.window, now)
 
     # Ending
 

@@ -295,6 +295,13 @@ class Taker:
         self.link = None
         self._change(Cause.ENDED)
 
+    def set_window(self, link: str, window: int) -> None:
+        """Have another number of events in flight; those that are beyond it already stay."""
+        self.window = window
+        if self.outstanding is not None and (consumer := self.outstanding.consumers.get(link)) is not None:
+            consumer.window = window
+        self._count_free()
+
     def recover_cursor(self, position: Position) -> None:
         """The log says where its subscriber was: all up to there is settled, and nothing after it."""
         self.cursor = self.resume_after = position
