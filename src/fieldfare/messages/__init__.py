@@ -185,6 +185,7 @@ from fieldfare.messages.records import (
     SubscriptionRemoved,
     SubscriptionReplayed,
     SubscriptionStored,
+    TimesKept,
     TopicStored,
 )
 from fieldfare.messages.streams import (
@@ -360,6 +361,7 @@ __all__ = [
     "Taken",
     "Text",
     "TimerDue",
+    "TimesKept",
     "TopicAdvertised",
     "TopicGone",
     "TopicKey",
