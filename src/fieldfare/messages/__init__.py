@@ -202,6 +202,7 @@ from fieldfare.messages.records import (
     SubscriptionRemoved,
     SubscriptionReplayed,
     SubscriptionStored,
+    TimesKept,
     TopicStored,
 )
 from fieldfare.messages.streams import (
@@ -392,6 +393,7 @@ __all__ = [
     "Taken",
     "Text",
     "TimerDue",
+    "TimesKept",
     "TopicAdvertised",
     "TopicGone",
     "TopicKey",

@@ -148,6 +148,21 @@ class KeptBytes(_Record, frozen=True, tag="k"):
     bytes_by_step: dict[int, int]
 
 
+class TimesKept(_Record, frozen=True, tag="w"):
+    """In checkpoints: when the events of a topic came, as a sparse table (see `routing.position_times`).
+
+    Columns, of which each holds its first number, and then from each number to the next.
+    """
+
+    tenant: str
+    topic: str
+    positions: list[int]
+    untils: list[int]
+    milliseconds: list[int]
+    events: list[int]
+    sizes_bytes: list[int]
+
+
 class LogBegun(_Record, frozen=True, tag="l"):
     """The id of this log, which is random. Positions of another log mean nothing here."""
 
@@ -237,6 +252,7 @@ Record: TypeAlias = (
     | EventsOutstanding
     | DeadLettersRedriven
     | DeadLettersDropped
+    | TimesKept
 )
 
 

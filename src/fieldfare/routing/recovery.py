@@ -30,6 +30,7 @@ from fieldfare.messages import (
     SubscriptionRemoved,
     SubscriptionReplayed,
     SubscriptionStored,
+    TimesKept,
     TopicStored,
 )
 from fieldfare.routing.delivery import outstanding_form
@@ -80,11 +81,14 @@ def recover(edge: Edge, record: Record) -> None:
             | EdgeRegistered()
         ):
             _recover_overlay(edge, record)
-        case Reached():
+        case Reached() | TimesKept():
             _recover_positions(edge, record)
 
 
-def _recover_positions(edge: Edge, record: Reached) -> None:
+def _recover_positions(edge: Edge, record: Reached | TimesKept) -> None:
+    if isinstance(record, TimesKept):
+        edge.topics.get_or_make(record.tenant, record.topic).times.recover(record)
+        return
     edge.positions.raise_to(record.position)
     for tenant, name, matched, batch in record.topics:
         topic = edge.topics.get_or_make(tenant, name)
@@ -124,7 +128,9 @@ def _recover_events(edge: Edge, record: EventsStored) -> None:
     last = record.position + len(record.deliveries) - 1
     edge.positions.raise_to(last)
     if record.deliveries:
-        edge.quotas.keep(record.tenant, sum(map(len, record.deliveries)), record.expires_at)
+        size_bytes = sum(map(len, record.deliveries))
+        edge.quotas.keep(record.tenant, size_bytes, record.expires_at)
+        topic.times.note(record.position, len(record.deliveries), size_bytes, record.at)
         topic.matched = topic.stored = max(topic.matched, last)
     if record.origin is not None and record.origin_upto >= 0 and edge.overlay is not None:
         edge.overlay.imports.recover(topic, record.origin, record.origin_upto)
@@ -237,6 +243,8 @@ def _state(edge: Edge) -> Iterator[Record]:
         sequences, ids = topic.publishers.stored, topic.published_ids.stored
         if sequences or ids or topic.matched_ids.stored:
             yield PublishersMoved(*topic.key, sequences, ids, topic.matched_ids.stored)
+        if len(topic.times):
+            yield topic.times.state(topic.key)
         yield from topic.missed
         yield from topic.replayed.values()
     for taker in edge.takers:
