@@ -364,12 +364,21 @@ class Deliveries:
             taker.is_cursor_unwritten = False
             if taker.state is not TakerState.ENDED:
                 taker.settle(self._topics.of(taker).matched)
-                if taker.outstanding:
-                    self._log.append_lazily(outstanding_form(taker, taker.outstanding))
+                if taker.subscription.consuming.is_shared or taker.outstanding:
+                    self._write_outstanding(taker)
                     continue
                 moved.setdefault(taker.subscription.tenant, {})[taker.subscription.id] = taker.cursor
         for tenant, positions in moved.items():
             self._log.append_lazily(CursorsMoved(tenant, positions))
+
+    def _write_outstanding(self, taker: Taker) -> None:
+        """Of a shared one it is flushed: what a consumer has dealt with must not go to another one after a crash."""
+        if taker.outstanding is not None:
+            record = outstanding_form(taker, taker.outstanding)
+            if taker.subscription.consuming.is_shared:
+                self._log.append(record, None)
+            else:
+                self._log.append_lazily(record)
 
 
 def outstanding_form(taker: Taker, outstanding: Outstanding) -> EventsOutstanding:
