@@ -11,11 +11,12 @@ import pytest
 
 from fieldfare.client.in_hand import InHand
 from fieldfare.errors import BrokenPromiseError
-from fieldfare.messages import EventsOutstanding
+from fieldfare.messages import EventsOutstanding, Record
 from fieldfare.qos import Consuming
 from fieldfare.routing import recovery
 from fieldfare.routing.consuming import Consumption
 from fieldfare.routing.dead_letters import DeadLetters
+from fieldfare.routing.edge import Edge
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.outstanding import EventState, KeyOf, Outstanding, OutstandingEvent
 from fieldfare.routing.taker import Taker
@@ -245,8 +246,13 @@ def test_outstanding_events_are_in_the_log() -> None:
     scenario = ConsumingScenario(1)
     records: list[object] = []
     recover = recovery.recover
+
+    def noting(edge: Edge, record: Record) -> None:
+        records.append(record)
+        recover(edge, record)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recovery, "recover", lambda edge, record: (records.append(record), recover(edge, record)))
+        patch.setattr(recovery, "recover", noting)
         scenario.run()
         scenario.edge.crash()
         scenario.edge.start()
