@@ -235,11 +235,11 @@ class Deliveries:
         self._consumption.acknowledge_each(taker, positions)
         self._go_on(self._topics.of(taker), taker, now)
 
-    def refuse(self, taker: Taker, refusals: Sequence[Nack], now: float) -> None:
+    def refuse(self, taker: Taker, refusals: Sequence[Nack], now: float, link: str | None = None) -> None:
         """Single events could not be dealt with: they come again, or are given up."""
         topic = self._topics.of(taker)
         for each in refusals:
-            if self._consumption.refuse(taker, each.position, each.reason, each.delay_seconds, now):
+            if self._consumption.refuse(taker, each, link, now):
                 topic.reader.leave(taker)
                 taker.read_again(each.position - 1)
         self._go_on(topic, taker, now)
