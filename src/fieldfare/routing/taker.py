@@ -125,6 +125,7 @@ class Taker:
         "is_changing",
         "is_cursor_unwritten",
         "is_ending",
+        "is_special",
         "last_matched_at",
         "link",
         "matched_count",
@@ -174,14 +175,21 @@ class Taker:
         self.outstanding: Outstanding | None = None  # events are not known one by one
         if subscription.consuming.is_tracked:
             self.outstanding = Outstanding(cursor)
+        self._judge()
+
+    def _judge(self) -> None:
+        """Note whether new events can simply be sent to a link: that is asked for every event."""
+        made = self.subscription
+        self.is_special = self.outstanding is not None or made.is_paused or made.webhook is not None
+        self._count_free()
 
     def _change(self, cause: Cause) -> None:
         self.state = _NEXT[self.state, cause]
         self._count_free()
 
     def _count_free(self) -> None:
-        is_free = self.state is TakerState.LIVE and self.link is not None and self.outstanding is None
-        is_first = not self.waiting and not self.dropped_count and not self.subscription.is_paused
+        is_free = self.state is TakerState.LIVE and self.link is not None and not self.is_special
+        is_first = not self.waiting and not self.dropped_count
         self.free = max(0, self.window - len(self.in_flight)) if is_free and is_first else 0
 
     @property
@@ -312,6 +320,7 @@ class Taker:
         self.cursor = self.resume_after = position
         if self.outstanding is not None:
             self.outstanding = Outstanding(position) if self.subscription.consuming.is_tracked else None
+            self._judge()
 
     def recover_buried(self, positions: Iterable[Position]) -> None:
         """The log says which events are dead letters: it may not say yet that they are settled."""
@@ -323,6 +332,7 @@ class Taker:
         """The log says which events were not settled."""
         self.outstanding = Outstanding(record.cursor)
         self.outstanding.recover(record.events, record.upto)
+        self._judge()
         self.cursor = self.resume_after = record.cursor
 
     def settle(self, matched: Position) -> None:
@@ -343,7 +353,7 @@ class Taker:
         if subscription.consuming.is_tracked:
             self.track()
         self.follow_outstanding()
-        self._count_free()
+        self._judge()
 
     def track(self) -> Outstanding:
         """Know its events one by one from now on: one of them is refused, or acknowledged by itself."""
@@ -359,7 +369,7 @@ class Taker:
             self.in_flight.clear()
             self._left.clear()
             self._left_unconfirmed = -1
-            self._count_free()
+            self._judge()
         return self.outstanding
 
     def follow_outstanding(self) -> None:
@@ -370,7 +380,7 @@ class Taker:
         self.resume_after = max(self.resume_after, self.cursor)
         if not self.outstanding and not self.subscription.consuming.is_tracked:
             self.outstanding = None
-            self._count_free()
+            self._judge()
 
     def read_again(self, after: Position) -> None:
         """What lies after a position is needed once more, and only in the log."""
