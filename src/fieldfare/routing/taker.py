@@ -21,7 +21,6 @@ Only the methods here write its fields, but for counts and the webhook's call, w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,6 +29,7 @@ from msgspec import Raw
 from fieldfare.messages import EventsOutstanding, Position
 from fieldfare.qos import Consuming, Requested
 from fieldfare.routing.outstanding import Entry, KeyOf, Outstanding
+from fieldfare.routing.taker_states import ATTACHED_STATES, NEXT_STATES, Cause, TakerState
 
 if TYPE_CHECKING:
     from fieldfare.routing.webhooks import PendingCall
@@ -38,39 +38,6 @@ __all__ = ["Entry", "Subscription", "Taker", "TakerState", "UnconfirmedGap"]
 
 WEBHOOK = ""  # in place of a link: the webhook is the consumer
 _LEFT_MAX = 10_000  # positions of sent events that a stream has passed on and nobody has acknowledged
-
-
-class TakerState(Enum):
-    """What a taker gets events from."""
-
-    DETACHED = auto()
-    LIVE = auto()
-    BEHIND = auto()
-    READING = auto()
-    ENDED = auto()
-
-
-class Cause(Enum):
-    """Why a taker's state changes."""
-
-    FELL_BEHIND = auto()  # what it needs next is only in the log
-    HAS_ROOM = auto()
-    CAUGHT_UP = auto()  # it has all of the log that has been matched
-    DETACHED = auto()
-    ENDED = auto()
-
-
-_NEXT: Mapping[tuple[TakerState, Cause], TakerState] = {
-    (TakerState.DETACHED, Cause.CAUGHT_UP): TakerState.LIVE,
-    (TakerState.DETACHED, Cause.FELL_BEHIND): TakerState.BEHIND,
-    (TakerState.LIVE, Cause.FELL_BEHIND): TakerState.BEHIND,
-    (TakerState.BEHIND, Cause.FELL_BEHIND): TakerState.BEHIND,
-    (TakerState.BEHIND, Cause.HAS_ROOM): TakerState.READING,
-    (TakerState.READING, Cause.FELL_BEHIND): TakerState.BEHIND,
-    (TakerState.READING, Cause.CAUGHT_UP): TakerState.LIVE,
-    **{(state, Cause.DETACHED): TakerState.DETACHED for state in TakerState if state is not TakerState.ENDED},
-    **{(state, Cause.ENDED): TakerState.ENDED for state in TakerState},
-}
 
 
 class Subscription(msgspec.Struct, frozen=True):
@@ -184,7 +151,7 @@ class Taker:
         self._count_free()
 
     def _change(self, cause: Cause) -> None:
-        self.state = _NEXT[self.state, cause]
+        self.state = NEXT_STATES[self.state, cause]
         self._count_free()
 
     def _count_free(self) -> None:
@@ -195,7 +162,7 @@ class Taker:
     @property
     def is_attached(self) -> bool:
         """Whether somebody takes events."""
-        return self.state in _ATTACHED
+        return self.state in ATTACHED_STATES
 
     @property
     def is_ended(self) -> bool:
@@ -578,4 +545,3 @@ class _Accepted(msgspec.Struct):
 
 
 _accepted = msgspec.json.Decoder(_Accepted)
-_ATTACHED = frozenset({TakerState.LIVE, TakerState.BEHIND, TakerState.READING})
