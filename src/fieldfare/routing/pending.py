@@ -29,7 +29,7 @@ from fieldfare.routing.client_links import ClientLinks
 from fieldfare.routing.interest import CompiledConditions, Merged
 from fieldfare.routing.ports import Asking, LogPort, Replies, Timers
 from fieldfare.routing.refusal import Refusal
-from fieldfare.routing.taker import Subscription
+from fieldfare.routing.taker import Subscription, Taker
 from fieldfare.routing.takers import Takers
 from fieldfare.routing.topic import Topic, Topics
 
@@ -55,6 +55,7 @@ class PendingSubscription:
     handle: int
     cursor: Position
     state: PendingState
+    changes: Taker | None = None  # one that exists and is to be like this; None: it is new
     gaps: list[str] = field(default_factory=list)  # what its subscriber is to be told of events that are missing
 
 
@@ -267,8 +268,8 @@ def replayed_form(made: Subscription) -> SubscriptionReplayed:
     return SubscriptionReplayed(made.tenant, made.topic, made.id, made.replay, dict(made.replayed))
 
 
-def stored_form(made: Subscription, cursor: Position) -> SubscriptionStored:
-    """A durable subscription as the log holds it."""
+def stored_form(made: Subscription, cursor: Position, *, is_moved: bool = False) -> SubscriptionStored:
+    """A durable subscription as the log holds it; `is_moved`: it goes on after the cursor, wherever it was."""
     return SubscriptionStored(
         made.id,
         made.tenant,
@@ -279,4 +280,8 @@ def stored_form(made: Subscription, cursor: Position) -> SubscriptionStored:
         made.webhook,
         made.replay,
         dict(made.replayed),
+        made.consuming,
+        made.since,
+        made.is_paused,
+        is_moved,
     )

@@ -18,11 +18,12 @@ from fieldfare.messages import (
     TopicStored,
     stream_of,
 )
-from fieldfare.qos import Matching, Offered
+from fieldfare.qos import Matching, Offered, Requested
 from fieldfare.routing.interest import Interest
 from fieldfare.routing.matches import Matches, attributes_in, entries_of
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.ports import START, Emit
+from fieldfare.routing.position_times import PositionTimes
 from fieldfare.routing.publishers import Publishers, RecentIds
 from fieldfare.routing.reading import StreamReader
 from fieldfare.routing.refusal import Refusal
@@ -65,7 +66,7 @@ class Topic:
         self.matching: Matching = "edge"
         self.interest = Interest()
         self.is_merging = False  # the host puts its index in order
-        self.takers: dict[int, Taker] = {}  # by handle
+        self.takers: dict[int, Taker] = {}  # by the handles of their conditions
         self.durable_count = 0  # of them
         self.replays: dict[str, Taker] = {}  # those for which events of other logs were read, by the name of that
         self.offer_version = -1  # of what all edges offer; -1: nothing that was agreed upon
@@ -76,6 +77,7 @@ class Topic:
         self.matched_ids = RecentIds(options.recent_ids_max)  # of events that came back from the pipeline
         self.matched: Position = START  # all events up to here have been matched
         self.stored: Position = START  # the last of them that is in the log
+        self.times = PositionTimes()  # when they came
         self.replayed = OrderedDict[str, SubscriptionReplayed]()  # unnamed subscriptions, whose clients may come back
         self.missed: deque[EventsMissed] = deque(maxlen=_MISSED_MAX)
         self.event_count = 0
@@ -97,21 +99,32 @@ class Topic:
         """Whether the pipeline of another edge matches it."""
         return self.matching == "spark" and bool(self.home)
 
+    def can_be_read_by(self, qos: Requested) -> bool:
+        """Whether a subscription may find in the log what it has not got."""
+        return self.offered.is_kept and (qos.reliability == "reliable" or qos.durability == "transient")
+
     def insert(self, taker: Taker) -> None:
         """A taker, whose condition is in the index."""
         taker.first_count = self.event_count
-        self.takers[taker.handle] = taker
+        self.takers[taker.index_handle] = taker
         self.durable_count += taker.subscription.is_durable
         if taker.subscription.replay:
             self.replays[taker.subscription.replay] = taker
 
     def remove(self, taker: Taker) -> None:
         """A subscription ends."""
-        del self.takers[taker.handle]
+        del self.takers[taker.index_handle]
         self.durable_count -= taker.subscription.is_durable
         self.replays.pop(taker.subscription.replay, None)
         self.reader.leave(taker)
-        self.interest.remove(taker.handle)
+        self.interest.remove(taker.index_handle)
+
+    def change_condition(self, taker: Taker, handle: int) -> None:
+        """The condition of a taker is another one from now on, which is in the index by this handle."""
+        del self.takers[taker.index_handle]
+        self.interest.remove(taker.index_handle)
+        taker.index_handle = handle
+        self.takers[handle] = taker
 
     def remember_replay(self, record: SubscriptionReplayed) -> None:
         """The client of an unnamed subscription may come back for what was read for it."""
@@ -122,7 +135,7 @@ class Topic:
     def taker_of(self, subscription_id: str) -> Taker | None:
         """The taker of a subscription to this topic."""
         taker = self._find(self.tenant, subscription_id)
-        return taker if taker is not None and taker.handle in self.takers else None
+        return taker if taker is not None and taker.index_handle in self.takers else None
 
     # Who wants what
 
