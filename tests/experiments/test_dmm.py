@@ -48,6 +48,8 @@ TINY = replace(
     crash_at_seconds=10.0,
     crash_watched_seconds=30.0,
     crash_publications_per_minute=60,
+    recovery_peers=30,
+    recovery_subscriptions=30,
 )
 LOSSLESS = replace(TINY, network=replace(TINY.network, loss_per_hop=0.0))
 SMALL_NETWORK = TransitStubOptions(transit_domains=3, transit_routers=2, stub_domains=2, stub_routers=4)
@@ -60,7 +62,8 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Figure]:
 
 
 def test_every_figure_has_its_numbers(figures: dict[str, Figure]) -> None:
-    assert list(figures) == [str(number) for number in range(8, 18)] == list(experiment.FIGURES)
+    numbered = [str(number) for number in range(8, 18)]
+    assert list(figures) == [*numbered, "loss", "replicas"] == list(experiment.FIGURES)
     for figure in figures.values():
         assert figure.rows
         assert all(len(cells) == len(figure.columns) for cells in figure.rows.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import msgspec
@@ -36,6 +36,7 @@ class Case:
     subscriptions: int
     dimensions: int | None = None  # of every subscription; None: one to five
     do_crash: bool = False
+    loss_per_hop: float | None = None  # None: that of the scale
 
     @property
     def name(self) -> str:
@@ -43,6 +44,8 @@ class Case:
         words = [self.algorithm.name.replace(",", "").replace(" ", "-"), str(self.subscriptions)]
         if self.dimensions is not None:
             words.append(f"{self.dimensions}d")
+        if self.loss_per_hop is not None:
+            words.append(f"loss-{self.loss_per_hop:g}")
         return "-".join([*words, *(["crash"] if self.do_crash else [])])
 
 
@@ -86,7 +89,10 @@ class Experiment:
     def __init__(self, case: Case, scale: Scale) -> None:
         self.case, self.scale = case, scale
         self.world = world = World(scale.seed)
-        self.network = TransitStub(scale.network, world.rng("routers"))
+        options = scale.network
+        if case.loss_per_hop is not None:
+            options = replace(options, loss_per_hop=case.loss_per_hop)
+        self.network = TransitStub(options, world.rng("routers"))
         self.names = [f"p{number:04}" for number in range(scale.peers)]
         world.network.quality_of = self.network.attach(self.names)
         self.meter = Meter(self.network.hops)
@@ -133,6 +139,7 @@ class Experiment:
             sorted(peer.multicast.state for peer in self.peers.peers.values()),
             time.process_time() - began_at,
             None if self.crashed_at is None else self.crashed_at - first_at,
+            world.network.datagrams_lost,
         )
 
     @property

@@ -44,6 +44,7 @@ class Outcome(msgspec.Struct, frozen=True):
     hop_state: list[int]
     cpu_seconds: float
     crashed_at_seconds: float | None = None  # after the first publication
+    datagrams_lost: int = 0  # on the way; those to crashed peers are not among them
 
     @property
     def matches(self) -> int:
@@ -76,6 +77,11 @@ class Outcome(msgspec.Struct, frozen=True):
         return _sum(self.subscribing, chosen, 0) + _sum(self.publishing, chosen, 0), (
             _sum(self.subscribing, chosen, 1) + _sum(self.publishing, chosen, 1)
         )
+
+    @property
+    def datagrams_lost_share(self) -> float:
+        """Of all datagrams, those that the network lost."""
+        return self.datagrams_lost / max(1, self.messages()[0])
 
     @property
     def publication_links_per_match(self) -> float:

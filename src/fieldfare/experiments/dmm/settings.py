@@ -87,7 +87,7 @@ class Scale:
     period_seconds: float = 10.0  # of each publisher
     tail_seconds: float = 45.0  # until everything under way has arrived,
     climbing_tail_seconds: float = 420.0  # or, by climbing 80 levels of DMM, should have
-    dimensions: tuple[int, ...] = (1, 3, 5)  # the paper: 1 to 5
+    dimensions: tuple[int, ...] = (1, 2, 3, 4, 5)
     dimensions_publishing_seconds: float = 30.0
     entries_max: int = 500  # of a peer's leaves; the paper does not say
     dmm_entries_max: int = 20_000  # of DMM, where each half would keep nine tenths of the entries: no tree is made
@@ -95,6 +95,9 @@ class Scale:
     crash_at_seconds: float = 60.0  # after the first publication
     crash_watched_seconds: float = 120.0
     crashed_share: float = 0.2
+    losses_per_hop: tuple[float, ...] = (0.001, 0.01, 0.05)
+    recovery_peers: int = 1_000  # where what neighbours keep is compared
+    recovery_subscriptions: int = 1_000
     seed: int = 1
     processes: int = 2  # runs at the same time
 
@@ -115,5 +118,8 @@ QUICK = Scale(
     dimensions_publishing_seconds=20.0,
     crash_at_seconds=15.0,
     crash_watched_seconds=45.0,
+    losses_per_hop=(0.001, 0.01),
+    recovery_peers=40,
+    recovery_subscriptions=40,
     processes=1,
 )
