@@ -113,11 +113,9 @@ class Experiment:
         subscribing = self.meter.counts()
         first_at = world.clock.now
         self._plan_publications(oracle)
-        climbs_far = self.case.algorithm.schema and self.case.algorithm.strategy is DMM.strategy
-        tail_seconds = scale.climbing_tail_seconds if climbs_far else scale.tail_seconds
         if self.case.do_crash:
             world.clock.call_at(first_at + scale.crash_at_seconds, self._crash)
-        world.run_for(self._publishing_seconds + tail_seconds)
+        world.run_for(self._publishing_seconds + self._tail_seconds)
         events = [self._event_outcome(ref, each, first_at) for ref, each in self.published.items()]
         floors = self._floors()
         return Outcome(
@@ -148,6 +146,13 @@ class Experiment:
         if self.case.do_crash:
             return scale.crash_at_seconds + scale.crash_watched_seconds
         return scale.publishing_seconds if self.case.dimensions is None else scale.dimensions_publishing_seconds
+
+    @property
+    def _tail_seconds(self) -> float:
+        case, scale = self.case, self.scale
+        if case.algorithm.schema and case.algorithm.strategy is DMM.strategy:
+            return scale.climbing_tail_seconds
+        return scale.tail_seconds if case.loss_per_hop is None else scale.loss_tail_seconds
 
     # Subscriptions
 
@@ -215,6 +220,7 @@ class Experiment:
             len(promised),
             len(promised & first.keys()),
             sum(1 for seconds in first.values() if seconds <= _SOON_SECONDS),
+            published.publisher not in self.peers.peers,
         )
 
     def _floors(self) -> tuple[float, float, float]:

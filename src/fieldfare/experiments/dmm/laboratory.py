@@ -67,8 +67,8 @@ class Laboratory:
 
     def _run_in_processes(self, cases: Sequence[Case]) -> None:
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(self.scale.processes, context) as pool:
-            running = {case: pool.submit(run_case, case, self.scale) for case in cases}
+        with ProcessPoolExecutor(self.scale.processes, context, max_tasks_per_child=1) as pool:
+            running = {case: pool.submit(_run_and_exit, case, self.scale) for case in cases}
             for number, (case, future) in enumerate(running.items()):
                 self.progress(f"{case.name}, and {len(running) - number - 1} more")
                 self._keep(case, future.result())
@@ -99,3 +99,11 @@ def run_case(case: Case, scale: Scale) -> Outcome:
         return Experiment(case, scale).run()
     finally:
         gc.enable()
+
+
+def _run_and_exit(case: Case, scale: Scale) -> Outcome:
+    """One run, the only one of this process: nothing is cleared away after it."""
+    gc.disable()
+    outcome = Experiment(case, scale).run()
+    gc.freeze()
+    return outcome

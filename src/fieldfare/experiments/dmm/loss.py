@@ -6,21 +6,20 @@ from fieldfare.experiments.dmm.experiment import Case
 from fieldfare.experiments.dmm.laboratory import Laboratory
 from fieldfare.experiments.dmm.outcome import Outcome, mean, quantile
 from fieldfare.experiments.dmm.scalability import METHOD
-from fieldfare.experiments.dmm.settings import NARROWEST, RELIABLE
+from fieldfare.experiments.dmm.settings import NARROWEST, RELIABLE, Algorithm
 from fieldfare.experiments.results import Cell, Figure, Panel, Series
 
 
 def figure_loss(laboratory: Laboratory) -> Figure:
     """Reliable delivery beside multicast without acknowledgements, on the same network."""
     scale = laboratory.scale
-    cases = [
-        Case(each, scale.few_subscriptions, loss_per_hop=loss)
-        for each in (NARROWEST, RELIABLE)
-        for loss in scale.losses_per_hop
-    ]
-    outcomes = dict(zip(cases, laboratory.run_all(cases), strict=True))
-    rows = {f"{case.algorithm.name}, {case.loss_per_hop:.2%}": _row(outcome) for case, outcome in outcomes.items()}
-    reliable = [outcome for case, outcome in outcomes.items() if case.algorithm is RELIABLE]
+    found = {each: _outcomes(laboratory, each) for each in (NARROWEST, RELIABLE)}
+    percents = [100 * loss for loss in scale.losses_per_hop]
+    rows = {
+        f"{each.name}, {percent:g}%": _row(outcome)
+        for each, outcomes in found.items()
+        for percent, outcome in zip(percents, outcomes, strict=True)
+    }
     return Figure(
         "loss",
         f"delivered, by what each link loses, {scale.few_subscriptions:,} subscriptions",
@@ -37,28 +36,25 @@ def figure_loss(laboratory: Laboratory) -> Figure:
         ],
         rows,
         "Reliable delivery brings "
-        + ", ".join(f"{outcome.kept_ratio:.4%}" for outcome in reliable)
+        + ", ".join(f"{outcome.kept_ratio:.4%}" for outcome in found[RELIABLE])
         + " of what subscriptions were to get that had been acknowledged when the event was published.",
         [
             Panel(
                 "Delivered to acknowledged subscriptions",
                 "lost on each link, %",
                 "delivered",
-                [
-                    Series(
-                        algorithm.name,
-                        [100 * loss for loss in scale.losses_per_hop],
-                        [
-                            outcomes[Case(algorithm, scale.few_subscriptions, loss_per_hop=loss)].kept_ratio
-                            for loss in scale.losses_per_hop
-                        ],
-                    )
-                    for algorithm in (NARROWEST, RELIABLE)
-                ],
+                [Series(each.name, percents, [one.kept_ratio for one in outcomes]) for each, outcomes in found.items()],
                 log_x=True,
             )
         ],
     )
+
+
+def _outcomes(laboratory: Laboratory, algorithm: Algorithm) -> list[Outcome]:
+    scale = laboratory.scale
+    usual = scale.network.loss_per_hop  # such runs are shared with other figures
+    losses = [None if loss == usual else loss for loss in scale.losses_per_hop]
+    return laboratory.run_all([Case(algorithm, scale.few_subscriptions, loss_per_hop=loss) for loss in losses])
 
 
 def _row(outcome: Outcome) -> list[Cell]:

@@ -23,6 +23,7 @@ class EventOutcome(msgspec.Struct, frozen=True):
     promised: int = 0  # of those expected: acknowledged to their subscriber before the event was published
     kept: int = 0  # of those promised: delivered
     soon: int = 0  # of those delivered: within half a minute
+    is_publisher_gone: bool = False  # it crashed, with the only log that held the event
 
 
 class Outcome(msgspec.Struct, frozen=True):

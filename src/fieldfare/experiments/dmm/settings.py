@@ -86,7 +86,8 @@ class Scale:
     publishing_seconds: float = 60.0  # the paper: 100 s
     period_seconds: float = 10.0  # of each publisher
     tail_seconds: float = 45.0  # until everything under way has arrived,
-    climbing_tail_seconds: float = 420.0  # or, by climbing 80 levels of DMM, should have
+    climbing_tail_seconds: float = 420.0  # or, by climbing 80 levels of DMM, should have,
+    loss_tail_seconds: float = 120.0  # or has been sent again often enough, where more is lost
     dimensions: tuple[int, ...] = (1, 2, 3, 4, 5)
     dimensions_publishing_seconds: float = 30.0
     entries_max: int = 500  # of a peer's leaves; the paper does not say
@@ -95,9 +96,9 @@ class Scale:
     crash_at_seconds: float = 60.0  # after the first publication
     crash_watched_seconds: float = 120.0
     crashed_share: float = 0.2
-    losses_per_hop: tuple[float, ...] = (0.001, 0.01, 0.05)
-    recovery_peers: int = 1_000  # where what neighbours keep is compared
-    recovery_subscriptions: int = 1_000
+    losses_per_hop: tuple[float, ...] = (0.0001, 0.001, 0.005, 0.01)  # 0.1%, 1%, 5% and 11% of all datagrams
+    recovery_peers: int = 500  # where what neighbours keep is compared
+    recovery_subscriptions: int = 500
     seed: int = 1
     processes: int = 2  # runs at the same time
 
@@ -112,6 +113,7 @@ QUICK = Scale(
     publishing_seconds=20.0,
     tail_seconds=40.0,
     climbing_tail_seconds=150.0,
+    loss_tail_seconds=60.0,
     dimensions=(1, 3),
     entries_max=12,
     dmm_entries_max=200,
