@@ -43,6 +43,7 @@ TINY = replace(
     subscriptions=(20, 40),
     few_subscriptions=20,
     publishing_seconds=10.0,
+    dimensions_publishers=4,
     dimensions_publishing_seconds=10.0,
     climbing_tail_seconds=60.0,
     crash_at_seconds=10.0,

@@ -98,7 +98,7 @@ class Experiment:
         self.meter = Meter(self.network.hops)
         world.network.on_datagram = self.meter.note
         self.peers = PaperPeers(world, {TOPIC: case.algorithm.scheme}, do_crash=case.do_crash)
-        self.publishers = self.names[: scale.publishers]
+        self.publishers = self.names[: scale.publishers if case.dimensions is None else scale.dimensions_publishers]
         self.published: dict[str, _Published] = {}
         self.crashed_at: float | None = None
 

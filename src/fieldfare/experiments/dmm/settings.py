@@ -89,7 +89,8 @@ class Scale:
     climbing_tail_seconds: float = 420.0  # or, by climbing 80 levels of DMM, should have,
     loss_tail_seconds: float = 120.0  # or has been sent again often enough, where more is lost
     dimensions: tuple[int, ...] = (1, 2, 3, 4, 5)
-    dimensions_publishing_seconds: float = 30.0
+    dimensions_publishers: int = 20  # every publication matches a third of all subscriptions there
+    dimensions_publishing_seconds: float = 60.0
     entries_max: int = 500  # of a peer's leaves; the paper does not say
     dmm_entries_max: int = 20_000  # of DMM, where each half would keep nine tenths of the entries: no tree is made
     crash_publications_per_minute: int = 100
@@ -117,6 +118,7 @@ QUICK = Scale(
     dimensions=(1, 3),
     entries_max=12,
     dmm_entries_max=200,
+    dimensions_publishers=6,
     dimensions_publishing_seconds=20.0,
     crash_at_seconds=15.0,
     crash_watched_seconds=45.0,
