@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fieldfare.commands.experiments import app
+from fieldfare.dmm.sender_replicas import ReplicaContent
 from fieldfare.errors import InputError
 from fieldfare.experiments.dmm import figures as experiment
 from fieldfare.experiments.dmm.experiment import Case, Experiment
@@ -195,3 +196,33 @@ def test_floors_are_in_order() -> None:
     assert shortest_tree_links(network, source, targets) <= spanning <= min(chains)
     assert spanning <= direct_links(network, source, targets)
     assert shortest_tree_links(network, source, targets[:1]) == network.hops(source, targets[0])
+
+
+def test_copies_of_either_kind_lose_nothing(figures: dict[str, Figure]) -> None:
+    """Who sent entries is less to keep than the entries; both bring every event to every subscriber, once."""
+    columns, rows = list(figures["replicas"].columns), figures["replicas"].rows
+    assert set(rows) == set(ReplicaContent)
+    for cells in rows.values():
+        assert cells[columns.index("missing")] == cells[columns.index("doubled")] == 0
+    sizes = [rows[content][columns.index("copies: kB of each peer")] for content in ReplicaContent]
+    assert sizes[0] > sizes[1] > 0
+
+
+def test_more_loss_costs_multicast_deliveries_and_reliable_topics_none(figures: dict[str, Figure]) -> None:
+    columns, rows = list(figures["loss"].columns), figures["loss"].rows
+    lost = [
+        rows[f"{NARROWEST.name}, {100 * loss:g}%"][columns.index("of datagrams lost")] for loss in TINY.losses_per_hop
+    ]
+    assert 0.0 < lost[0] < lost[-1] < 1.0
+    for loss in TINY.losses_per_hop:
+        assert rows[f"{RELIABLE.name}, {100 * loss:g}%"][columns.index("of those active")] == 1.0
+    assert rows[f"{NARROWEST.name}, {100 * TINY.losses_per_hop[-1]:g}%"][columns.index("of those active")] < 1.0
+
+
+def test_a_crashed_publisher_takes_its_events_with_it() -> None:
+    run = Experiment(Case(RELIABLE, 20, do_crash=True), replace(TINY, crashed_share=0.5))
+    outcome = run.run()
+    gone = [event for event in outcome.events if event.is_publisher_gone]
+    assert 0 < len(gone) < len(outcome.events)
+    assert all(event.at_seconds <= TINY.crash_at_seconds for event in gone), "who has crashed publishes nothing"
+    assert all(event.kept == event.promised for event in outcome.events if not event.is_publisher_gone)

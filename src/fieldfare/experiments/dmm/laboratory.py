@@ -59,6 +59,7 @@ class Laboratory:
             scale.recovery_subscriptions,
             scale.crashed_share,
             scale.seed,
+            events_per_second=scale.recovery_events_per_second,
             dmm=DmmOptions(replicas_hold=content),
         )
         recovery = RecoveryRun(settings).run()

@@ -100,6 +100,7 @@ class Scale:
     losses_per_hop: tuple[float, ...] = (0.0001, 0.001, 0.005, 0.01)  # 0.1%, 1%, 5% and 11% of all datagrams
     recovery_peers: int = 500  # where what neighbours keep is compared
     recovery_subscriptions: int = 500
+    recovery_events_per_second: float = 10.0
     seed: int = 1
     processes: int = 2  # runs at the same time
 
@@ -125,5 +126,6 @@ QUICK = Scale(
     losses_per_hop=(0.001, 0.01),
     recovery_peers=40,
     recovery_subscriptions=40,
+    recovery_events_per_second=2.0,
     processes=1,
 )
