@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fieldfare.commands.experiments import app
+from fieldfare.dmm.sender_replicas import ReplicaContent
 from fieldfare.errors import InputError
 from fieldfare.experiments.dmm import figures as experiment
 from fieldfare.experiments.dmm.experiment import Case, Experiment
@@ -43,11 +44,14 @@ TINY = replace(
     subscriptions=(20, 40),
     few_subscriptions=20,
     publishing_seconds=10.0,
+    dimensions_publishers=4,
     dimensions_publishing_seconds=10.0,
     climbing_tail_seconds=60.0,
     crash_at_seconds=10.0,
     crash_watched_seconds=30.0,
     crash_publications_per_minute=60,
+    recovery_peers=30,
+    recovery_subscriptions=30,
 )
 LOSSLESS = replace(TINY, network=replace(TINY.network, loss_per_hop=0.0))
 SMALL_NETWORK = TransitStubOptions(transit_domains=3, transit_routers=2, stub_domains=2, stub_routers=4)
@@ -60,7 +64,8 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Figure]:
 
 
 def test_every_figure_has_its_numbers(figures: dict[str, Figure]) -> None:
-    assert list(figures) == [str(number) for number in range(8, 18)] == list(experiment.FIGURES)
+    numbered = [str(number) for number in range(8, 18)]
+    assert list(figures) == [*numbered, "loss", "replicas"] == list(experiment.FIGURES)
     for figure in figures.values():
         assert figure.rows
         assert all(len(cells) == len(figure.columns) for cells in figure.rows.values())
@@ -68,8 +73,9 @@ def test_every_figure_has_its_numbers(figures: dict[str, Figure]) -> None:
 
 
 def test_reliable_topics_lose_nothing_not_even_in_a_crash(figures: dict[str, Figure]) -> None:
-    place = list(figures["17"].columns).index("of those active")
-    assert figures["17"].rows[RELIABLE.name][place] == 1.0
+    columns, cells = list(figures["17"].columns), figures["17"].rows[RELIABLE.name]
+    assert cells[columns.index("delivered, of live publishers")] == 1.0
+    assert cells[columns.index("whole again after s, at all")] == 0.0
     assert "100.0000%" in figures["8"].conclusion
 
 
@@ -190,3 +196,33 @@ def test_floors_are_in_order() -> None:
     assert shortest_tree_links(network, source, targets) <= spanning <= min(chains)
     assert spanning <= direct_links(network, source, targets)
     assert shortest_tree_links(network, source, targets[:1]) == network.hops(source, targets[0])
+
+
+def test_copies_of_either_kind_lose_nothing(figures: dict[str, Figure]) -> None:
+    """Who sent entries is less to keep than the entries; both bring every event to every subscriber, once."""
+    columns, rows = list(figures["replicas"].columns), figures["replicas"].rows
+    assert set(rows) == set(ReplicaContent)
+    for cells in rows.values():
+        assert cells[columns.index("missing")] == cells[columns.index("doubled")] == 0
+    sizes = [rows[content][columns.index("copies: kB of each peer")] for content in ReplicaContent]
+    assert sizes[0] > sizes[1] > 0
+
+
+def test_more_loss_costs_multicast_deliveries_and_reliable_topics_none(figures: dict[str, Figure]) -> None:
+    columns, rows = list(figures["loss"].columns), figures["loss"].rows
+    lost = [
+        rows[f"{NARROWEST.name}, {100 * loss:g}%"][columns.index("of datagrams lost")] for loss in TINY.losses_per_hop
+    ]
+    assert 0.0 < lost[0] < lost[-1] < 1.0
+    for loss in TINY.losses_per_hop:
+        assert rows[f"{RELIABLE.name}, {100 * loss:g}%"][columns.index("of those active")] == 1.0
+    assert rows[f"{NARROWEST.name}, {100 * TINY.losses_per_hop[-1]:g}%"][columns.index("of those active")] < 1.0
+
+
+def test_a_crashed_publisher_takes_its_events_with_it() -> None:
+    run = Experiment(Case(RELIABLE, 20, do_crash=True), replace(TINY, crashed_share=0.5))
+    outcome = run.run()
+    gone = [event for event in outcome.events if event.is_publisher_gone]
+    assert 0 < len(gone) < len(outcome.events)
+    assert all(event.at_seconds <= TINY.crash_at_seconds for event in gone), "who has crashed publishes nothing"
+    assert all(event.kept == event.promised for event in outcome.events if not event.is_publisher_gone)

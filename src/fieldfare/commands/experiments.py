@@ -155,7 +155,7 @@ def dmm(
     beside ours, and Hermes with one topic, all on the same peers. Figures share runs, two at a time; each run takes one
     to ten minutes.
 
-    Figures: 8 to 17.
+    Figures: 8 to 17, loss, replicas.
 
     Example: `fieldfare experiments dmm --figure 13 --plot plots --kept runs`
     """

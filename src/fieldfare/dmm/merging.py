@@ -184,6 +184,7 @@ class Merging:
         if region.state is State.CLOSING and not region.waiting:
             region.given.clear()
             region.turn(State.LEAF)
+            region.renew_entries(now + self._book.options.entry_seconds)
             self._activated(region, now)
             self._resume(region, now)
 
@@ -200,6 +201,7 @@ class Merging:
     def _give(self, source: Contact, number: int, region: Region, now: float) -> None:
         if region.state is State.LEAF:
             region.turn(State.GIVEN)
+        region.renew_entries(now + self._book.options.entry_seconds)
         entries = () if region.table is None else tuple(region.table.entries(now))
         complete_in = max(0.0, region.complete_at - now)
         self._book.send(source, Given(number, entries, region.version, region.sequence, complete_in), now)

@@ -22,6 +22,7 @@ from fieldfare.dmm.messages import (
     OwedEvent,
     PlaceWork,
     Primary,
+    Request,
     SendAgain,
     decode,
     encode,
@@ -177,7 +178,10 @@ class DmmPeer:
             self.publishing.rings_merged(now)
 
     def undelivered(self, notice: Undelivered, now: float) -> None:
-        """Requests and events are repeated anyway."""
+        """A request goes by the ring, to whoever is there now. Events are repeated anyway."""
+        message = decode(notice.message)
+        if isinstance(message, Request):
+            self.requests.undelivered(message.number, now)
 
     def handle(self, message: Input, now: float) -> Sequence[Effect]:
         """A timer, or something that the program asks for."""

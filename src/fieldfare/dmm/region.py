@@ -88,6 +88,11 @@ class Region:
             self.table = None
         self.reports.clear()
 
+    def renew_entries(self, expires_at: float) -> None:
+        """Let all entries live on until then at least: while it splits or merges nobody can refresh them."""
+        if self.table is not None:
+            self.table.renew(expires_at)
+
     @property
     def answers(self) -> bool:
         """Whether events are matched here."""

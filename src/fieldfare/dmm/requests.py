@@ -96,6 +96,13 @@ class Requests:
         self._send(request, now)
         return None
 
+    def undelivered(self, number: int, now: float) -> None:
+        """A request did not reach its peer: whoever is closest to its key is asked at once, if it has one."""
+        request = self._open.get(number)
+        if request is not None and request.contact is not None and request.key is not None:
+            request.contact = None
+            self._send(request, now)
+
     def _send(self, request: _Open, now: float) -> None:
         message: AnyPeerMessage = request.message  # type: ignore[assignment]  # requests are some of them
         if request.contact is not None:

@@ -98,6 +98,7 @@ class Splitting:
             region.unsplit_size = region.size
             return False
         self.splits += 1
+        region.renew_entries(now + self._book.options.entry_seconds)
         entries = region.table.entries(now)
         inner = inner_regions(region.name.code, pieces)
         parts = (*inner, *(piece.region for piece in pieces))
@@ -224,6 +225,7 @@ class Splitting:
 
     def become_active(self, region: Region, then: object, now: float) -> None:
         """A prepared region begins to answer."""
+        region.renew_entries(now + self._book.options.entry_seconds)
         region.turn(State.INNER if region.table is None else State.LEAF)
         self._book.replicate(region, then, now)
         self._activated(region, now)

@@ -91,7 +91,7 @@ class Network:
     def __init__(self, clock: Clock, rng: random.Random, link: LinkQuality = LinkQuality()) -> None:  # noqa: B008 - it is frozen
         self.clock = clock
         self.rng = rng
-        self.datagrams_sent = 0
+        self.datagrams_sent = self.datagrams_lost = 0
         self.on_datagram: Callable[[str, str, Any], object] | None = None  # told of each that is sent, lost or not
         self.stream_bytes: defaultdict[tuple[str, str], int] = defaultdict(int)  # sent over streams, by both places
         self.is_disturbed = False  # there are partitions or paused places, so packets may be held up
@@ -211,6 +211,8 @@ class Network:
             if not (quality.loss and random() < quality.loss):
                 arrives_at = clock.now + quality.latency_seconds + quality.jitter_seconds * random()
                 clock.call_at(arrives_at, self._arrive, source, target, message)
+            else:
+                self.datagrams_lost += 1
 
     def _arrive(self, source: str, target: str, message: Any) -> None:
         if self.is_disturbed:

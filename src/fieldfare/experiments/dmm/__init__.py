@@ -14,5 +14,7 @@ delays          figures 12 and 13
 state           figure 14
 dimensionality  figures 15 and 16
 crash           figure 17
+loss            what is delivered while more and more is lost
+replicas        what neighbours keep for a peer, in bytes and in seconds
 figures         all of them by name
 """

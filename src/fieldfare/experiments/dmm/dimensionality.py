@@ -8,10 +8,10 @@ from fieldfare.experiments.dmm.experiment import Case
 from fieldfare.experiments.dmm.laboratory import Laboratory
 from fieldfare.experiments.dmm.outcome import Outcome, mean
 from fieldfare.experiments.dmm.scalability import METHOD
-from fieldfare.experiments.dmm.settings import AR, AR_CACHE, NARROWEST, RELIABLE, Algorithm
+from fieldfare.experiments.dmm.settings import AR, AR_CACHE, RELIABLE, Algorithm
 from fieldfare.experiments.results import Cell, Figure, Panel, Series
 
-_ALGORITHMS = (AR, AR_CACHE, NARROWEST, RELIABLE)
+_ALGORITHMS = (AR, AR_CACHE, RELIABLE)
 
 
 def _run(laboratory: Laboratory) -> dict[Algorithm, list[Outcome]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import msgspec
@@ -36,6 +36,7 @@ class Case:
     subscriptions: int
     dimensions: int | None = None  # of every subscription; None: one to five
     do_crash: bool = False
+    loss_per_hop: float | None = None  # None: that of the scale
 
     @property
     def name(self) -> str:
@@ -43,6 +44,8 @@ class Case:
         words = [self.algorithm.name.replace(",", "").replace(" ", "-"), str(self.subscriptions)]
         if self.dimensions is not None:
             words.append(f"{self.dimensions}d")
+        if self.loss_per_hop is not None:
+            words.append(f"loss-{self.loss_per_hop:g}")
         return "-".join([*words, *(["crash"] if self.do_crash else [])])
 
 
@@ -86,13 +89,16 @@ class Experiment:
     def __init__(self, case: Case, scale: Scale) -> None:
         self.case, self.scale = case, scale
         self.world = world = World(scale.seed)
-        self.network = TransitStub(scale.network, world.rng("routers"))
+        options = scale.network
+        if case.loss_per_hop is not None:
+            options = replace(options, loss_per_hop=case.loss_per_hop)
+        self.network = TransitStub(options, world.rng("routers"))
         self.names = [f"p{number:04}" for number in range(scale.peers)]
         world.network.quality_of = self.network.attach(self.names)
         self.meter = Meter(self.network.hops)
         world.network.on_datagram = self.meter.note
         self.peers = PaperPeers(world, {TOPIC: case.algorithm.scheme}, do_crash=case.do_crash)
-        self.publishers = self.names[: scale.publishers]
+        self.publishers = self.names[: scale.publishers if case.dimensions is None else scale.dimensions_publishers]
         self.published: dict[str, _Published] = {}
         self.crashed_at: float | None = None
 
@@ -107,11 +113,9 @@ class Experiment:
         subscribing = self.meter.counts()
         first_at = world.clock.now
         self._plan_publications(oracle)
-        climbs_far = self.case.algorithm.schema and self.case.algorithm.strategy is DMM.strategy
-        tail_seconds = scale.climbing_tail_seconds if climbs_far else scale.tail_seconds
         if self.case.do_crash:
             world.clock.call_at(first_at + scale.crash_at_seconds, self._crash)
-        world.run_for(self._publishing_seconds + tail_seconds)
+        world.run_for(self._publishing_seconds + self._tail_seconds)
         events = [self._event_outcome(ref, each, first_at) for ref, each in self.published.items()]
         floors = self._floors()
         return Outcome(
@@ -133,6 +137,7 @@ class Experiment:
             sorted(peer.multicast.state for peer in self.peers.peers.values()),
             time.process_time() - began_at,
             None if self.crashed_at is None else self.crashed_at - first_at,
+            world.network.datagrams_lost,
         )
 
     @property
@@ -141,6 +146,13 @@ class Experiment:
         if self.case.do_crash:
             return scale.crash_at_seconds + scale.crash_watched_seconds
         return scale.publishing_seconds if self.case.dimensions is None else scale.dimensions_publishing_seconds
+
+    @property
+    def _tail_seconds(self) -> float:
+        case, scale = self.case, self.scale
+        if case.algorithm.schema and case.algorithm.strategy is DMM.strategy:
+            return scale.climbing_tail_seconds
+        return scale.tail_seconds if case.loss_per_hop is None else scale.loss_tail_seconds
 
     # Subscriptions
 
@@ -208,6 +220,7 @@ class Experiment:
             len(promised),
             len(promised & first.keys()),
             sum(1 for seconds in first.values() if seconds <= _SOON_SECONDS),
+            published.publisher not in self.peers.peers,
         )
 
     def _floors(self) -> tuple[float, float, float]:

@@ -10,6 +10,8 @@ from fieldfare.experiments.dmm.crash import figure_17
 from fieldfare.experiments.dmm.delays import figure_12, figure_13
 from fieldfare.experiments.dmm.dimensionality import figure_15, figure_16
 from fieldfare.experiments.dmm.laboratory import Laboratory
+from fieldfare.experiments.dmm.loss import figure_loss
+from fieldfare.experiments.dmm.replicas import figure_replicas
 from fieldfare.experiments.dmm.scalability import figure_8, figure_9, figure_10, figure_11
 from fieldfare.experiments.dmm.settings import Scale
 from fieldfare.experiments.dmm.state import figure_14
@@ -26,6 +28,8 @@ FIGURES: Mapping[str, Callable[[Laboratory], Figure]] = {
     "15": figure_15,
     "16": figure_16,
     "17": figure_17,
+    "loss": figure_loss,
+    "replicas": figure_replicas,
 }
 
 

@@ -13,9 +13,12 @@ from pathlib import Path
 
 import msgspec
 
+from fieldfare.dmm.options import DmmOptions
+from fieldfare.dmm.sender_replicas import ReplicaContent
 from fieldfare.experiments.dmm.experiment import Case, Experiment
 from fieldfare.experiments.dmm.outcome import Outcome
 from fieldfare.experiments.dmm.settings import Scale
+from fieldfare.simulation.peer_recovery import Recovery, RecoveryRun, RecoverySettings
 
 
 class Laboratory:
@@ -44,20 +47,36 @@ class Laboratory:
             self._run_in_processes(missing)
         return [self._outcomes[case] for case in cases]
 
+    def recover(self, content: ReplicaContent) -> Recovery:
+        """A part of all peers crashes, whose neighbours keep this for them; see `RecoveryRun`."""
+        file = None if self._kept is None else self._kept / f"recovery-{content.name.lower()}.json"
+        if file is not None and file.exists():
+            return msgspec.json.decode(file.read_bytes(), type=Recovery)
+        self.progress(f"recovery from copies of {content}")
+        scale = self.scale
+        settings = RecoverySettings(
+            scale.recovery_peers,
+            scale.recovery_subscriptions,
+            scale.crashed_share,
+            scale.seed,
+            events_per_second=scale.recovery_events_per_second,
+            dmm=DmmOptions(replicas_hold=content),
+        )
+        recovery = RecoveryRun(settings).run()
+        _write(file, recovery)
+        return recovery
+
     def _run_in_processes(self, cases: Sequence[Case]) -> None:
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(self.scale.processes, context) as pool:
-            running = {case: pool.submit(run_case, case, self.scale) for case in cases}
+        with ProcessPoolExecutor(self.scale.processes, context, max_tasks_per_child=1) as pool:
+            running = {case: pool.submit(_run_and_exit, case, self.scale) for case in cases}
             for number, (case, future) in enumerate(running.items()):
                 self.progress(f"{case.name}, and {len(running) - number - 1} more")
                 self._keep(case, future.result())
 
     def _keep(self, case: Case, outcome: Outcome) -> None:
         self._outcomes[case] = outcome
-        file = self._file(case)
-        if file is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(msgspec.json.encode(outcome))
+        _write(self._file(case), outcome)
 
     def _read(self, case: Case) -> Outcome | None:
         file = self._file(case)
@@ -65,6 +84,12 @@ class Laboratory:
 
     def _file(self, case: Case) -> Path | None:
         return None if self._kept is None else self._kept / f"{case.name}.json"
+
+
+def _write(file: Path | None, found: Outcome | Recovery) -> None:
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(msgspec.json.encode(found))
 
 
 def run_case(case: Case, scale: Scale) -> Outcome:
@@ -75,3 +100,11 @@ def run_case(case: Case, scale: Scale) -> Outcome:
         return Experiment(case, scale).run()
     finally:
         gc.enable()
+
+
+def _run_and_exit(case: Case, scale: Scale) -> Outcome:
+    """One run, the only one of this process: nothing is cleared away after it."""
+    gc.disable()
+    outcome = Experiment(case, scale).run()
+    gc.freeze()
+    return outcome

@@ -23,6 +23,7 @@ class EventOutcome(msgspec.Struct, frozen=True):
     promised: int = 0  # of those expected: acknowledged to their subscriber before the event was published
     kept: int = 0  # of those promised: delivered
     soon: int = 0  # of those delivered: within half a minute
+    is_publisher_gone: bool = False  # it crashed, with the only log that held the event
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -44,6 +45,7 @@ class Outcome(msgspec.Struct, frozen=True):
     hop_state: list[int]
     cpu_seconds: float
     crashed_at_seconds: float | None = None  # after the first publication
+    datagrams_lost: int = 0  # on the way; those to crashed peers are not among them
 
     @property
     def matches(self) -> int:
@@ -76,6 +78,11 @@ class Outcome(msgspec.Struct, frozen=True):
         return _sum(self.subscribing, chosen, 0) + _sum(self.publishing, chosen, 0), (
             _sum(self.subscribing, chosen, 1) + _sum(self.publishing, chosen, 1)
         )
+
+    @property
+    def datagrams_lost_share(self) -> float:
+        """Of all datagrams, those that the network lost."""
+        return self.datagrams_lost / max(1, self.messages()[0])
 
     @property
     def publication_links_per_match(self) -> float:
