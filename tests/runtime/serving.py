@@ -24,7 +24,7 @@ from fieldfare.runtime.compiling import Compiling
 from fieldfare.runtime.gateway.application import application
 from fieldfare.runtime.gateway.ports import Broker, Gateway, GatewayOptions
 from fieldfare.runtime.gateway.sockets import ConnectionLimits, server_options
-from fieldfare.runtime.host import Host
+from fieldfare.runtime.host import Capability, Host
 from fieldfare.runtime.log_thread import LogThread
 from fieldfare.store.journal import Journal
 
@@ -77,6 +77,7 @@ async def serving(
     options: GatewayOptions | None = None,
     limits: ConnectionLimits | None = None,
     broker: Broker | None = None,
+    webhooks: Capability | None = None,
     **server_settings: Any,
 ) -> AsyncIterator[Served]:
     with (
@@ -85,7 +86,7 @@ async def serving(
         socket.create_server(("127.0.0.1", 0)) as listener,
     ):
         edge = Edge("edge", random.Random(1))
-        host = Host(edge, LogThread(journal), Compiling(), NoWebhooks(), NoPipeline())
+        host = Host(edge, LogThread(journal), Compiling(), webhooks or NoWebhooks(), NoPipeline())
         served = Served(listener.getsockname()[1], edge, host)
         await host.start()
         gateway = Gateway(broker or host, Tokens(), options or GatewayOptions())

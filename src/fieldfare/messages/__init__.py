@@ -4,6 +4,7 @@ A node is a state machine: `node.handle(message, now) -> effects`. A message is 
 effect something its host is to do. Nodes have no sockets, files, clocks or randomness of their own; one host performs
 effects on asyncio, another under a virtual clock (see `fieldfare.runtime` and `fieldfare.simulation`).
 
+    beside    what an event carries beside its attributes: a payload, a CloudEvent's envelope, the context of a trace
     broker_frames   what brokers send to each other, and broker_codec how it travels
     coordination    what a broker tells its coordination, and is told
     frames    what a client and its edge send to each other
@@ -18,6 +19,21 @@ effects on asyncio, another under a virtual clock (see `fieldfare.runtime` and `
 `now` is seconds since 1970 by a clock that never jumps: a host reads the time once and then counts monotonically.
 """
 
+from fieldfare.messages.beside import (
+    ENVELOPE_PREFIX,
+    TRACEPARENT,
+    Beside,
+    Envelope,
+    Trace,
+    WebhookForm,
+    all_attributes,
+    beside,
+    check_envelope,
+    check_names,
+    envelope_attributes,
+    is_trace,
+    trace_of,
+)
 from fieldfare.messages.broker_frames import (
     BROKER_PROTOCOL,
     AnyBrokerFrame,
@@ -217,12 +233,14 @@ __all__ = [
     "BROKER_PROTOCOL",
     "CONDITION_CHARACTERS_MAX",
     "EDGE_RECORDS",
+    "ENVELOPE_PREFIX",
     "EVENTS_MAX",
     "EVENT_BYTES_MAX",
     "FRAME_BYTES_MAX",
     "IDS_MAX",
     "PROTOCOL",
     "SEAL_BYTES",
+    "TRACEPARENT",
     "Absent",
     "Accepted",
     "Ack",
@@ -239,6 +257,7 @@ __all__ = [
     "AssignTopic",
     "Attach",
     "BatchStored",
+    "Beside",
     "BrokerFrame",
     "BrokerIdentity",
     "CallWebhook",
@@ -270,6 +289,7 @@ __all__ = [
     "EdgeRetired",
     "EdgesPinged",
     "Effect",
+    "Envelope",
     "EventsMissed",
     "EventsStored",
     "ExportedEvent",
@@ -366,6 +386,7 @@ __all__ = [
     "TopicOffer",
     "TopicSeen",
     "TopicStored",
+    "Trace",
     "TreeFrame",
     "Unadvertise",
     "Unreachable",
@@ -378,12 +399,20 @@ __all__ = [
     "Warn",
     "WebhookCalled",
     "WebhookChecked",
+    "WebhookForm",
     "Window",
     "Withdraw",
+    "all_attributes",
+    "beside",
+    "check_envelope",
+    "check_names",
     "edge_of",
+    "envelope_attributes",
     "is_part",
+    "is_trace",
     "names_of",
     "own_part_of",
     "remote_id",
     "stream_of",
+    "trace_of",
 ]

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from fieldfare.messages.beside import Beside, WebhookForm
 from fieldfare.messages.frames import Position
 
 
@@ -126,6 +127,7 @@ class CallWebhook(Effect, frozen=True):
     topic: str
     position: Position  # of the last event
     events: list[Raw]  # each a Delivery
+    form: WebhookForm = "fieldfare"
 
 
 # The Spark pipeline
@@ -150,6 +152,7 @@ class HandEvents(Effect, frozen=True):
     publisher: str | None
     ids: list[str]
     events: list[Raw]
+    beside: list[Beside | None] | None = None  # one for each event; None: none has anything
 
 
 class HandSubscription(Effect, frozen=True):

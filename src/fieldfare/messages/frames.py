@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Raw
 
+from fieldfare.messages.beside import Envelope, Trace, WebhookForm
 from fieldfare.qos import Matching, Offered, Published, Requested
 
 PROTOCOL = "fieldfare.v1"  # the WebSocket subprotocol; a change that old clients cannot read gets a new name
@@ -52,6 +53,9 @@ class Publish(Frame, frozen=True, tag="publish"):
     sequence: Annotated[int, Meta(ge=0)] | None = None  # of the first of these events
     ids: list[Text] | None = None  # one for each event
     qos: Published = Published()
+    payloads: list[bytes | None] | None = None  # one for each event, in base64: bytes that only the receiver reads
+    envelopes: list[Envelope | None] | None = None  # one for each event: the attributes of the CloudEvent that it is
+    trace: Trace | None = None  # to which these events belong
 
 
 class Subscribe(Frame, frozen=True, tag="subscribe"):
@@ -78,6 +82,7 @@ class Subscribe(Frame, frozen=True, tag="subscribe"):
     log: PositionLog | None = None
     is_name_new: bool = False  # the name was made up for this request: other edges need not be asked for it
     previous: Text | None = None  # with `after`: the id of the unnamed subscription that this one goes on with
+    webhook_form: WebhookForm = "fieldfare"  # what the webhook is called with
 
 
 class Attach(Frame, frozen=True, tag="attach"):
@@ -177,6 +182,9 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     at: float  # when it was accepted, in seconds since 1970
     event: Raw  # as it was published
     publisher: str | None = None
+    payload: bytes | None = None  # in base64
+    envelope: Envelope | None = None  # of a CloudEvent: all but its data, which are the event or the payload
+    trace: Trace | None = None  # the context of the trace to which it belongs, as W3C's traceparent has it
 
 
 NoticeKind: TypeAlias = Literal[

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from fieldfare.messages.beside import WebhookForm
 from fieldfare.messages.frames import Position
 from fieldfare.messages.move_frames import Follows, SealedPublisher
 from fieldfare.messages.streams import Span, own_part_of, stream_of
@@ -50,6 +51,7 @@ class SubscriptionStored(_Record, frozen=True, tag="s"):
     webhook: str | None = None
     replay: str = ""  # the name under which events of other logs are here for this subscription only
     replayed: dict[str, Position] = {}  # of each such log up to where; what else is here of those is not for it
+    webhook_form: WebhookForm = "fieldfare"
 
 
 class SubscriptionRemoved(_Record, frozen=True, tag="r"):

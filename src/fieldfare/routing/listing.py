@@ -80,6 +80,7 @@ def _subscription_item(edge: Edge, taker: Taker) -> dict[str, Any]:
         "is_durable": subscription.is_durable,
         "is_attached": taker.is_attached,
         "webhook": subscription.webhook,
+        "webhook_form": subscription.webhook_form,
         "position": taker.cursor,
         "accepted": taker.matched_count,
         "expired": taker.expired_count,

@@ -279,4 +279,5 @@ def stored_form(made: Subscription, cursor: Position) -> SubscriptionStored:
         made.webhook,
         made.replay,
         dict(made.replayed),
+        made.webhook_form,
     )

@@ -177,6 +177,7 @@ def _recover_subscription(edge: Edge, record: SubscriptionStored) -> None:
         webhook=record.webhook,
         replay=record.replay,
         replayed=record.replayed,
+        webhook_form=record.webhook_form,
     )
     edge.subscribing.restore(topic, subscription, record.position)
     _recover_replayed(edge, topic, record.replayed)

@@ -115,6 +115,8 @@ class Subscribing:
             raise Refusal("qos", "in a topic that Spark matches it needs a name: give one, or request 'best_effort'")
         if frame.webhook is not None and frame.name is None:
             raise Refusal("invalid", "a webhook needs a name: it outlives the connection")
+        if frame.webhook is None and frame.webhook_form != "fieldfare":
+            raise Refusal("invalid", "webhook_form says how a webhook is called, but there is none")
         if frame.name is not None:
             if taker := self._takers.get(identity.tenant, frame.name):
                 self._resume(link, taker, frame, now)
@@ -137,6 +139,7 @@ class Subscribing:
             frame.qos,
             is_durable=frame.name is not None,
             webhook=frame.webhook,
+            webhook_form=frame.webhook_form,
         )
         if frame.after is not None and (known := topic.replayed.get(frame.previous or "")) is not None:
             subscription = replace(subscription, replay=known.replay, replayed=known.replayed)
@@ -162,8 +165,8 @@ class Subscribing:
     def _resume(self, link: str, taker: Taker, frame: Subscribe, now: float) -> None:
         self._check_stays(taker)
         made = taker.subscription
-        asked = (frame.topic, frame.condition, frame.qos, frame.webhook)
-        if (made.topic, made.condition, made.qos, made.webhook) != asked:
+        asked = (frame.topic, frame.condition, frame.qos, frame.webhook, frame.webhook_form)
+        if (made.topic, made.condition, made.qos, made.webhook, made.webhook_form) != asked:
             raise Refusal("invalid", f"{made.id!r} exists with other settings: end it first, or choose another name")
         if made.webhook is not None:
             self._confirm(link, frame, taker, taker.cursor, is_new=False)

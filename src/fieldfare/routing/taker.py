@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from fieldfare.messages import Position
+from fieldfare.messages import Position, WebhookForm
 from fieldfare.qos import Requested
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class Subscription(msgspec.Struct, frozen=True):
     webhook: str | None = None
     replay: str = ""  # the name under which events of other logs are here for it only
     replayed: Mapping[str, Position] = {}  # of each such log up to where
+    webhook_form: WebhookForm = "fieldfare"
 
     @property
     def key(self) -> tuple[str, str]:

@@ -11,6 +11,8 @@ from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.ports import Emit, LogPort, Timers
 from fieldfare.routing.taker import Taker
 
+_ONE_BY_ONE = frozenset({"structured", "binary"})  # forms in which a call has one event
+
 
 @dataclass(frozen=True, slots=True)
 class RetryTimer:
@@ -60,11 +62,12 @@ class WebhookCalls:
         """Call with what waits, unless a call is under way."""
         if taker.call is not None:
             return
-        events = taker.take(now, self._options.webhook_events_max, self._options.frame_bytes_max)
         made = taker.subscription
+        count_max = 1 if made.webhook_form in _ONE_BY_ONE else self._options.webhook_events_max
+        events = taker.take(now, count_max, self._options.frame_bytes_max)
         if events and made.webhook is not None:
             position = taker.in_flight[-1]
-            effect = CallWebhook(taker.handle, *made.key, made.webhook, made.topic, position, events)
+            effect = CallWebhook(taker.handle, *made.key, made.webhook, made.topic, position, events, made.webhook_form)
             taker.call = PendingCall(effect)
             self.counts.calls += 1
             self._emit(effect)

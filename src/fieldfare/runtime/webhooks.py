@@ -1,9 +1,10 @@
 """Calls of webhooks: events are POSTed to the URL that a subscriber gave, and the answer says whether they were taken.
 
 The body is `{"subscription": …, "topic": …, "events": [{"position", "id", "at", "event", "publisher"}, …]}`: events as
-on every other way of delivery. With a secret it is signed as Standard Webhooks (https://www.standardwebhooks.com) says,
-for which there are libraries in every language; `webhook-id` is the same when a call is repeated. Whether and when to
-call again is the edge's to decide. An endpoint that hangs, drips or redirects costs its own host's places, for a time.
+on every other way of delivery; or it is CloudEvents, one or a batch, if the subscriber asked for those. With a secret
+it is signed as Standard Webhooks (https://www.standardwebhooks.com) says, for which there are libraries in every
+language; `webhook-id` is the same when a call is repeated. Whether and when to call again is the edge's to decide. An
+endpoint that hangs, drips or redirects costs its own host's places, for a time.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ from weakref import WeakValueDictionary
 
 import httpcore
 import msgspec
+from msgspec import Raw
 
 from fieldfare.errors import WebhookAddressError
 from fieldfare.messages import CallWebhook, CheckWebhook, WebhookCalled, WebhookChecked
 from fieldfare.runtime.addresses import Addresses, Endpoint, endpoint_of
+from fieldfare.runtime.cloudevents import BATCH, JSON, STRUCTURED, batch, binary, structured
 from fieldfare.runtime.host import Capability, Host
 from fieldfare.runtime.tasks import Tasks
 from fieldfare.runtime.webhook_secrets import signing_key
@@ -50,6 +53,14 @@ class WebhookOptions:
     body_bytes_max: int = 16 * 1024  # of an answer that are read, so that the connection can be used again
     body_seconds_max: float = 1.0
     idle_seconds_max: float = 15.0  # that a connection is kept for the next call
+
+
+class WebhookBody(msgspec.Struct, frozen=True):
+    """What a webhook is called with, unless it is CloudEvents."""
+
+    subscription: str
+    topic: str
+    events: list[Raw]  # each a Delivery
 
 
 class Webhooks(Capability):
@@ -125,8 +136,8 @@ class Webhooks(Capability):
             return _called(call, f"the webhook cannot be reached: {str(error) or type(error).__name__}")
 
     async def _post(self, call: CallWebhook, endpoint: Endpoint) -> WebhookCalled:
-        body = msgspec.json.encode({"subscription": call.subscription, "topic": call.topic, "events": call.events})
-        headers = self._headers(call, endpoint, body)
+        described, body = _content(call)
+        headers = [*self._headers(call, endpoint, body), *described]
         url = httpcore.URL(scheme=endpoint.scheme, host=endpoint.host, port=endpoint.port, target=endpoint.target)
         extensions = {"timeout": {"connect": self._options.connect_seconds}}
         async with (
@@ -141,7 +152,6 @@ class Webhooks(Capability):
         message_id, now = f"{call.subscription}:{call.position}", str(int(time.time()))
         headers = [
             ("Host", endpoint.authority),
-            ("Content-Type", "application/json"),
             ("Content-Length", str(len(body))),
             ("User-Agent", "fieldfare"),
             ("webhook-id", message_id),
@@ -203,6 +213,19 @@ class _CheckedNetwork(httpcore.AsyncNetworkBackend):
                 except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                     failure = error
             raise failure
+
+
+def _content(call: CallWebhook) -> tuple[list[tuple[str, str]], bytes]:
+    """The body of a call, and the headers that say what it is."""
+    if call.form == "fieldfare":
+        value = WebhookBody(call.subscription, call.topic, call.events)
+        return [("Content-Type", JSON)], msgspec.json.encode(value)
+    if call.form == "binary" and (made := binary(call.events[0], call.topic)) is not None:
+        return made
+    events = [structured(event, call.topic) for event in call.events]
+    if call.form == "batch":
+        return [("Content-Type", BATCH)], batch(events)
+    return [("Content-Type", STRUCTURED)], events[0]
 
 
 def _called(

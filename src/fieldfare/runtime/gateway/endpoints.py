@@ -25,7 +25,9 @@ from fieldfare.messages import (
     Subscribed,
     Unsubscribe,
     Unsubscribed,
+    is_trace,
 )
+from fieldfare.runtime.cloudevents import BATCH
 from fieldfare.runtime.gateway.cloudevents import read_publication
 from fieldfare.runtime.gateway.exchange import REF, Exchange
 from fieldfare.runtime.gateway.forms import (
@@ -34,10 +36,13 @@ from fieldfare.runtime.gateway.forms import (
     NewSubscription,
     Page,
     PageQuery,
+    Polled,
+    PollQuery,
     Publication,
     PublishHeaders,
     PublishQuery,
     StreamHeaders,
+    StreamQuery,
     SubscriptionMade,
     TopicSettings,
     Trial,
@@ -45,7 +50,7 @@ from fieldfare.runtime.gateway.forms import (
 )
 from fieldfare.runtime.gateway.problems import ProblemError, invalid, unavailable, unknown
 from fieldfare.runtime.gateway.requests import Call, json_response
-from fieldfare.runtime.gateway.stream import STREAM_WINDOW, EventStream, poll
+from fieldfare.runtime.gateway.stream import STREAM_WINDOW, EventStream, StreamForm, poll
 from fieldfare.runtime.gateway.tester import try_condition
 
 
@@ -69,6 +74,9 @@ async def publish(call: Call) -> Response:
         headers.sequence,
         ids,
         query.qos,
+        publication.payloads,
+        publication.envelopes,
+        headers.trace if headers.trace is not None and is_trace(headers.trace) else None,
     )
     async with _exchange(call) as exchange:
         accepted, _ = await exchange.ask(frame, Accepted)
@@ -80,6 +88,7 @@ async def subscribe(call: Call) -> Response:
     body: NewSubscription = call.body
     name = body.name or f"http-{secrets.token_hex(8)}"
     frame = Subscribe(REF, body.topic, body.condition, body.qos, name, body.after, 1, body.webhook)
+    frame = replace(frame, webhook_form=body.webhook_form)
     async with _exchange(call) as exchange:
         frame = replace(frame, log=exchange.log(body.log), is_name_new=body.name is None)
         made, _ = await exchange.ask(frame, Subscribed)
@@ -138,7 +147,12 @@ async def unsubscribe(call: Call) -> Response:
 async def take(call: Call) -> Response:
     """Poll."""
     async with _exchange(call) as exchange:
-        return json_response(await poll(exchange, call.path["subscription"], call.query))
+        name, query = call.path["subscription"], call.query
+        polled = await poll(exchange, name, query, await _topic_of(exchange, name, query))
+    if isinstance(polled, Polled):
+        return json_response(polled)
+    where = {"Fieldfare-Position": str(polled.position), "Fieldfare-Log": polled.log}
+    return Response(polled.body, headers=where, media_type=BATCH)
 
 
 async def acknowledge(call: Call) -> Response:
@@ -166,6 +180,7 @@ async def stream(call: Call) -> Response:
     exchange = _exchange(call)
     try:
         after, log = exchange.position(place)
+        topic = await _topic_of(exchange, name, call.query)
         attach = Attach(REF, name, after, STREAM_WINDOW, log=log, topic=call.query.topic)
         subscribed, frames = await exchange.ask(attach, Subscribed)
     except BaseException:
@@ -179,7 +194,7 @@ async def stream(call: Call) -> Response:
         if streams.get(key) is exchange:
             del streams[key]
 
-    return EventStream(exchange, subscribed, frames, call.gateway.options, ended)
+    return EventStream(exchange, StreamForm(subscribed, topic), frames, call.gateway.options, ended)
 
 
 async def declare(call: Call) -> Response:
@@ -237,6 +252,13 @@ async def tree(call: Call) -> Response:
 
 def _exchange(call: Call) -> Exchange:
     return Exchange(call.gateway, call.identity)
+
+
+async def _topic_of(exchange: Exchange, name: str, query: PollQuery | StreamQuery) -> str | None:
+    """The topic of a subscription, if its events are to be CloudEvents: their source may name it."""
+    if query.form == "fieldfare":
+        return None
+    return str((await _described(exchange, name, query.topic))["topic"])
 
 
 async def _listed(call: Call, frame: List) -> Response:

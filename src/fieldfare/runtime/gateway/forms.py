@@ -8,9 +8,19 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import Meta, Raw
+from msgspec import Meta
 
-from fieldfare.messages import ConditionText, Delivery, Name, Notice, Position, PositionLog, Text
+from fieldfare.messages import (
+    TRACEPARENT,
+    ConditionText,
+    Delivery,
+    Name,
+    Notice,
+    Position,
+    PositionLog,
+    Text,
+    WebhookForm,
+)
 from fieldfare.qos import Durability, Matching, Offered, Published, Reliability, Requested, Seconds
 
 TRIAL_EVENTS_MAX = 1_000
@@ -19,6 +29,7 @@ TRIAL_EVENTS_MAX = 1_000
 Place: TypeAlias = Annotated[str, Meta(pattern=r"^(-1|[0-9]{1,19})(@[0-9A-Za-z._-]{1,64})?$(?!\n)")]
 PageSize: TypeAlias = Annotated[int, Meta(ge=1, le=1000)]
 EventAttributes: TypeAlias = dict[str, Any]
+EventForm: TypeAlias = Literal["fieldfare", "cloudevents"]  # how events are given: each a Delivery, or a CloudEvent
 
 
 class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -45,6 +56,8 @@ class PublishHeaders(
         "publisher": "fieldfare-publisher",
         "sequence": "fieldfare-sequence",
         "event_id": "idempotency-key",
+        "event": "fieldfare-event",
+        "trace": TRACEPARENT,
     },
 ):
     """How a publication may be sent again without being delivered twice: by number, or one event by its id."""
@@ -52,17 +65,26 @@ class PublishHeaders(
     publisher: Text | None = None
     sequence: Annotated[int, Meta(ge=0)] | None = None
     event_id: Text | None = None
+    event: str | None = None  # the attributes, as JSON, where the body is a payload
+    trace: str | None = None
 
 
-class CloudEvent(msgspec.Struct, frozen=True):
-    """An event in the structured form of CloudEvents 1.0. Its data, a JSON object, are the event's attributes."""
+class CloudEvent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An event in the structured form of CloudEvents 1.0; extensions are further members. It may have no data.
+
+    Data that are a JSON object are the event's attributes; any other data are its payload.
+    """
 
     specversion: Literal["1.0"]
     id: Text
     source: Text
     type: Annotated[str, Meta(min_length=1)]
-    data: Raw
+    subject: str | None = None
+    time: str | None = None  # as RFC 3339 has it
+    dataschema: str | None = None
     datacontenttype: str = "application/json"
+    data: Any = None
+    data_base64: bytes | None = None
 
 
 class Publication(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -81,6 +103,7 @@ class NewSubscription(Form, frozen=True):
     name: Name | None = None  # subscribing again by the same name goes on where it was; without one, a name is made
     after: Position | None = None
     webhook: Annotated[str, Meta(max_length=2048)] | None = None
+    webhook_form: WebhookForm = "fieldfare"  # what it is called with
     log: PositionLog = ""  # to which the position `after` belongs; empty: to that of this edge
 
 
@@ -120,6 +143,7 @@ class PollQuery(Form, frozen=True):
     limit: PageSize = 100
     wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
     topic: Name | None = None  # as in HomeQuery
+    form: EventForm = "fieldfare"
 
 
 class Polled(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -136,6 +160,7 @@ class StreamQuery(Form, frozen=True):
 
     after: Place | None = None
     topic: Name | None = None  # as in HomeQuery
+    form: EventForm = "fieldfare"
 
 
 class StreamHeaders(msgspec.Struct, frozen=True, rename={"last_event_id": "last-event-id"}):

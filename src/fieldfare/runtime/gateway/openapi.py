@@ -63,7 +63,7 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
 
 
 def _body_types(endpoint: Endpoint) -> Iterator[Any]:
-    yield from endpoint.bodies.values()
+    yield from (kind for kind in endpoint.bodies.values() if not isinstance(kind, str))
     yield from (kind for kind in endpoint.answers.values() if kind is not None and not isinstance(kind, str))
 
 
@@ -75,7 +75,10 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
         "responses": _responses(endpoint, schemas),
     }
     if endpoint.bodies:
-        content = {media: {"schema": schemas[repr(kind)]} for media, kind in endpoint.bodies.items()}
+        content = {
+            media: {"schema": {"type": "string", "format": "binary"} if isinstance(kind, str) else schemas[repr(kind)]}
+            for media, kind in endpoint.bodies.items()
+        }
         operation["requestBody"] = {"required": True, "content": content}
     if endpoint.is_open:
         operation["security"] = []

@@ -19,6 +19,7 @@ from starlette.responses import Response
 from fieldfare.errors import UnauthenticatedError
 from fieldfare.messages import Identity, Name, Text
 from fieldfare.runtime.gateway import bodies
+from fieldfare.runtime.gateway.cloudevents import is_binary
 from fieldfare.runtime.gateway.ports import Authenticator, Gateway
 from fieldfare.runtime.gateway.problems import ProblemError, invalid
 
@@ -62,11 +63,12 @@ class Endpoint:
     summary: str
     handler: Handler
     answers: Mapping[int, Any]  # the type of the body for each status, or a media type for what is no JSON
-    bodies: Mapping[str, Any] = field(default_factory=dict)  # the type for each media type
+    bodies: Mapping[str, Any] = field(default_factory=dict)  # the type for each media type; of bytes, its own name
     query: type[msgspec.Struct] = Nothing
     headers: type[msgspec.Struct] = Nothing
     refusals: tuple[int, ...] = ()  # beside those that every endpoint may give
     is_open: bool = False  # needs no token
+    takes_cloudevents: bool = False  # whose data may be of any type
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -111,7 +113,7 @@ async def _understood(request: Request, endpoint: Endpoint, gateway: Gateway) ->
     media_type, content = "", b""
     if endpoint.bodies:
         media_type = bodies.media_type(request)
-        if media_type not in endpoint.bodies:
+        if media_type not in endpoint.bodies and not (endpoint.takes_cloudevents and is_binary(request.headers)):
             raise ProblemError(415, "media_type", f"the body must be {' or '.join(endpoint.bodies)}")
         content = await bodies.content(request, gateway.options)
     body_type = endpoint.bodies.get(media_type)

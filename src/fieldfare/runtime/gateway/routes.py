@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from fieldfare.routing.tree.view import TreeView
+from fieldfare.runtime.cloudevents import BATCH, JSON, STRUCTURED
 from fieldfare.runtime.gateway import endpoints
-from fieldfare.runtime.gateway.cloudevents import BATCH, JSON, STRUCTURED
+from fieldfare.runtime.gateway.cloudevents import BYTES
 from fieldfare.runtime.gateway.forms import (
     Acknowledgement,
     CloudEvent,
@@ -35,6 +36,7 @@ _EVENT_BODIES: Mapping[str, Any] = {
     JSON: EventAttributes | list[EventAttributes],
     STRUCTURED: CloudEvent,
     BATCH: list[CloudEvent],
+    BYTES: BYTES,
 }
 _ONE = "/v1/subscriptions/{subscription}"
 
@@ -42,6 +44,7 @@ ENDPOINTS = (
     Endpoint(
         "POST", "/v1/topics/{topic}/events", "Publish an event, or a batch of them", endpoints.publish,
         {200: Publication}, _EVENT_BODIES, PublishQuery, PublishHeaders, refusals=(403, 409, 429, 507),
+        takes_cloudevents=True,
     ),
     Endpoint(
         "GET", "/v1/edges", "List the edges of this network with their load, this one first", endpoints.edges,

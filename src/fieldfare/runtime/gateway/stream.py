@@ -7,8 +7,10 @@ poll, the Last-Event-ID of its next stream, or an acknowledgement of its own.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 
 import msgspec
 from msgspec import Raw
@@ -16,6 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from fieldfare.messages import Ack, Attach, Deliver, Delivery, EdgeFrame, Notice, Position, Subscribed
+from fieldfare.runtime.cloudevents import batch, notice_event, structured
 from fieldfare.runtime.gateway.exchange import REF, Exchange
 from fieldfare.runtime.gateway.forms import Polled, PollQuery
 from fieldfare.runtime.gateway.mailbox import first_of
@@ -29,8 +32,22 @@ _HEARTBEAT = b":\n\n"
 _delivery = msgspec.json.Decoder(Delivery)
 
 
-async def poll(exchange: Exchange, subscription: str, query: PollQuery) -> Polled:
-    """What there is for a subscription: at once if there is nothing to wait for, else as soon as there is something."""
+@dataclass(frozen=True, slots=True)
+class PolledCloudEvents:
+    """What was polled as CloudEvents: a batch of them, the notices included."""
+
+    body: bytes
+    position: Position
+    log: str
+
+
+async def poll(
+    exchange: Exchange, subscription: str, query: PollQuery, cloudevents_topic: str | None
+) -> Polled | PolledCloudEvents:
+    """What there is for a subscription: at once if there is nothing to wait for, else as soon as there is something.
+
+    If the topic is given, events are CloudEvents.
+    """
     after, log = exchange.position(query.after)
     attach = Attach(REF, subscription, after, query.limit, wants_mark=True, log=log, topic=query.topic)
     subscribed, frames = await exchange.ask(attach, Subscribed)
@@ -43,7 +60,11 @@ async def poll(exchange: Exchange, subscription: str, query: PollQuery) -> Polle
     events = [_delivery.decode(raw) for raw in _events(frames)]
     position = events[-1].position if events else subscribed.position
     notices = [frame for frame in frames if isinstance(frame, Notice) and not _is_mark(frame)]
-    return Polled(events, position, notices, subscribed.log)
+    if cloudevents_topic is None:
+        return Polled(events, position, notices, subscribed.log)
+    made = [notice_event(notice, number, time.time()) for number, notice in enumerate(notices)]
+    made += [structured(raw, cloudevents_topic) for raw in _events(frames)]
+    return PolledCloudEvents(batch(made), position, subscribed.log)
 
 
 def _is_mark(frame: EdgeFrame) -> bool:
@@ -54,6 +75,27 @@ def _events(frames: Iterable[EdgeFrame]) -> Iterator[Raw]:
     return (event for frame in frames if isinstance(frame, Deliver) for event in frame.events)
 
 
+@dataclass(frozen=True, slots=True)
+class StreamForm:
+    """What a stream is of, and how it looks: if the topic is given, events are CloudEvents."""
+
+    subscribed: Subscribed
+    cloudevents_topic: str | None = None
+
+    def lines(self, frame: EdgeFrame) -> bytes:
+        """A frame as server-sent events."""
+        if isinstance(frame, Deliver):
+            return b"".join(map(self._event, frame.events))
+        return b"event: notice\ndata: %b\n\n" % msgspec.json.encode(frame) if isinstance(frame, Notice) else b""
+
+    def _event(self, raw: Raw) -> bytes:
+        position, log = _delivery.decode(raw).position, self.subscribed.log.encode()
+        text = bytes(raw) if self.cloudevents_topic is None else structured(raw, self.cloudevents_topic)
+        # A line break may stand between the tokens of JSON, but would end a line of the stream.
+        data = text.replace(b"\r", b" ").replace(b"\n", b" ")
+        return b"id: %d%b\ndata: %b\n\n" % (position, b"@" + log if log else b"", data)
+
+
 class EventStream(Response):
     """A subscription's events as they come, until one of the two ends goes away; then it says so."""
 
@@ -62,15 +104,15 @@ class EventStream(Response):
     def __init__(
         self,
         exchange: Exchange,
-        subscribed: Subscribed,
+        form: StreamForm,
         frames: list[EdgeFrame],
         options: GatewayOptions,
         ended: Callable[[], None],
     ) -> None:
         super().__init__()
         self._exchange = exchange
-        self._subscription = subscribed.subscription
-        self._log = subscribed.log.encode()  # to which the positions belong, if the client is to know it
+        self._form = form
+        self._subscription = form.subscribed.subscription
         self._frames = frames  # that came with the answer to the attachment
         self._options = options
         self._ended = ended
@@ -90,7 +132,7 @@ class EventStream(Response):
         frames, is_open = self._frames, True
         while is_open:
             if frames:
-                await self._send(send, b"".join(_lines(frame, self._log) for frame in frames))
+                await self._send(send, b"".join(map(self._form.lines, frames)))
                 self._free(frames)
             is_open = not any(isinstance(frame, Notice) and frame.kind == "detached" for frame in frames)
             frames = await self._next(send) if is_open else []
@@ -121,16 +163,3 @@ class EventStream(Response):
 async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def _lines(frame: EdgeFrame, log: bytes) -> bytes:
-    """A frame as server-sent events."""
-    if isinstance(frame, Deliver):
-        return b"".join(_event(raw, _delivery.decode(raw).position, log) for raw in frame.events)
-    return b"event: notice\ndata: %b\n\n" % msgspec.json.encode(frame) if isinstance(frame, Notice) else b""
-
-
-def _event(raw: Raw, position: Position, log: bytes) -> bytes:
-    # A line break may stand between the tokens of JSON, but would end a line of the stream.
-    data = bytes(raw).replace(b"\r", b" ").replace(b"\n", b" ")
-    return b"id: %d%b\ndata: %b\n\n" % (position, b"@" + log if log else b"", data)
