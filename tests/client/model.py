@@ -32,6 +32,7 @@ from fieldfare.messages import (
     Listed,
     Publish,
     Refused,
+    SetWindow,
     Subscribe,
     Subscribed,
     Unsubscribe,
@@ -87,6 +88,10 @@ class ModelEdge:
                 answer = (
                     Unsubscribed(frame.ref, frame.subscription) if known else Refused(frame.ref, "unknown", "which?")
                 )
+            case SetWindow():
+                if cursor := self.cursors.get(frame.subscription):
+                    cursor.window = frame.window
+                answer = Done(frame.ref)
             case DeclareTopic():
                 answer = Done(frame.ref)
             case List():

@@ -155,7 +155,7 @@ async def test_a_slow_application_holds_back_its_own_deliveries(client: Client, 
     for start in range(0, 100, 10):
         await client.publish("t", [{"n": n} for n in range(start, start + 10)])
     assert [(await anext(quick)).attributes["n"] for _ in range(100)] == list(range(100))
-    assert len(slow._events) == 10
+    assert len(slow._inbox.events) == 10
     assert [(await anext(slow)).attributes["n"] for _ in range(100)] == list(range(100))
 
 

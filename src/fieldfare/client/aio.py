@@ -20,12 +20,14 @@ from typing import Any, Self, TypeAlias, TypeVar, Unpack, overload
 
 import msgspec
 
+from fieldfare.client.inbox import Inbox
 from fieldfare.client.options import ClientOptions
 from fieldfare.client.publish_options import PublishOptions, publish_frame
 from fieldfare.client.publisher_mover import PublisherMover
 from fieldfare.client.session_runner import SessionRunner
 from fieldfare.client.subscription import Subscription, SubscriptionOptions
 from fieldfare.client.transport import Edges, Transport
+from fieldfare.client.window_budget import WindowBudget
 from fieldfare.errors import RefusedError
 from fieldfare.messages import Attach, DeclareTopic, List, Notice, Subscribe, Unsubscribe
 from fieldfare.qos import Matching, Offered, Requested
@@ -81,7 +83,8 @@ class Client:
     def __init__(self, edges: Edges | Transport, options: ClientOptions = _DEFAULTS) -> None:
         self._edges = edges if isinstance(edges, Edges) else Edges.only(edges)
         self._options = options
-        self._runner = SessionRunner(self._edges, options, self._runner_at)
+        self._budget = WindowBudget(options.buffered_events_max, options.buffered_bytes_max)
+        self._runner = SessionRunner(self._edges, options, self._budget, self._runner_at)
         # Of subscriptions that other edges have, and of its publisher if that has moved; by their URLs.
         self._homes: dict[str, SessionRunner] = {}
         self._mover = PublisherMover(self._runner, self._edges, options, self._publishing_runner_at)
@@ -103,7 +106,7 @@ class Client:
         if not self._edges.allows(url):
             return None
         if url not in self._homes or self._homes[url].has_ended:
-            self._homes[url] = SessionRunner(Edges((url,), self._edges.transport_to), self._options)
+            self._homes[url] = SessionRunner(Edges((url,), self._edges.transport_to), self._options, self._budget)
             self._homes[url].start()
         return self._homes[url]
 
@@ -211,9 +214,17 @@ class Client:
         when the subscriber has to know something: events were dropped, or none came for too long.
         """
         decoder = _attributes if type is None else msgspec.json.Decoder(type)
-        subscription = Subscription(self._runner, Subscribe(0, topic, condition, qos, **options), decoder, on_notice)
-        self._runner.subscribe(subscription)
-        return subscription
+        return self._receive(Subscribe(0, topic, condition, qos, **options), decoder, on_notice)
+
+    def _receive(
+        self,
+        request: Subscribe | Attach,
+        decoder: msgspec.json.Decoder[T],
+        on_notice: Callable[[Notice], object] | None,
+    ) -> Subscription[T]:
+        inbox = Inbox(self._runner, request, on_notice)
+        self._runner.subscribe(inbox)
+        return Subscription(inbox, decoder)
 
     def attach(
         self,
@@ -229,9 +240,7 @@ class Client:
         the edge which this client is connected to.
         """
         request = Attach(0, subscription, window=window, topic=topic)
-        attached = Subscription(self._runner, request, _attributes, on_notice)
-        self._runner.subscribe(attached)
-        return attached
+        return self._receive(request, _attributes, on_notice)
 
     async def unsubscribe(self, subscription: Subscription[Any] | str, *, topic: str | None = None) -> None:
         """End a subscription of this client, or a durable one by its name, whose home is found as in `attach`."""

@@ -16,9 +16,9 @@ from fieldfare.client.options import SessionOptions
 from fieldfare.client.outputs import Key, Transmit
 from fieldfare.client.session_subscription import SessionSubscription
 from fieldfare.client.unanswered_publications import UnansweredPublication, UnansweredPublications
-from fieldfare.messages import DeclareTopic, List, MoveRequest, Publish, Ref, Unsubscribe
+from fieldfare.messages import DeclareTopic, List, MoveRequest, Publish, Ref, SetWindow, Unsubscribe
 
-Repeatable: TypeAlias = DeclareTopic | List | Unsubscribe | Publish | MoveRequest
+Repeatable: TypeAlias = DeclareTopic | List | Unsubscribe | Publish | MoveRequest | SetWindow
 
 
 @dataclass(slots=True, eq=False)

@@ -30,7 +30,9 @@ from fieldfare.client.outputs import (
 )
 from fieldfare.client.session_publications import SessionPublications
 from fieldfare.client.session_subscription import SessionSubscription
+from fieldfare.client.session_windows import SessionWindows
 from fieldfare.client.unanswered_publications import UnansweredPublication, UnansweredPublications
+from fieldfare.client.window_budget import WindowBudget, WindowShare
 from fieldfare.errors import DetachedError, FieldfareError, MovedError, NotConnectedError, RefusedError, refusal
 from fieldfare.messages import (
     Accepted,
@@ -71,6 +73,7 @@ class ClientSession:
         options: SessionOptions = SessionOptions(),  # noqa: B008 - it is frozen
         *,
         may_move: bool = False,
+        budget: WindowBudget | None = None,
     ) -> None:
         self.options = options
         self._may_move = may_move
@@ -78,6 +81,7 @@ class ClientSession:
         self._knows_logs = False  # whether the edge that is connected now does
         self._log: str | None = None  # that of the edge that was connected last and knew it
         self._answers = AwaitedAnswers(options)
+        self.windows = SessionWindows(budget or WindowBudget(), options, self._answers)
         self._publications = SessionPublications(publisher, options, self._answers)
         self._subscriptions: dict[Key, SessionSubscription] = {}
         self._by_id: dict[str, SessionSubscription] = {}  # those that are confirmed on this connection
@@ -114,7 +118,7 @@ class ClientSession:
     @property
     def next_timer(self) -> float | None:
         """When to call `timer`."""
-        at = min(self.ack_at, self._answers.next_time)
+        at = min(self.ack_at, self._answers.next_time, self.windows.next_time)
         return None if at == math.inf else at
 
     def publish(self, key: Key, frame: Publish, now: float) -> list[Output]:
@@ -129,8 +133,9 @@ class ClientSession:
         """Subscribe, or attach to a durable subscription; the key names it from now on."""
         if (failed := _check(key, frame)) is not None:
             return [failed]
-        ack_events = max(1, min(self.options.ack_events, frame.window // 4))
-        subscription = SessionSubscription(key, frame, ack_events)
+        if (error := self.windows.check()) is not None:
+            return [Failed(key, error)]
+        subscription = SessionSubscription(key, frame)
         if self._may_move:
             subscription.recent = deque(maxlen=self.options.remembered_events_max)
         return self.adopt(subscription, now)
@@ -139,13 +144,15 @@ class ClientSession:
         """Go on with a subscription of another session, which has let it go: its home is the edge of this one."""
         self._subscriptions[subscription.key] = subscription
         subscription.knows_logs = self._knows_logs
-        return [self._answers.send(subscription, now)] if self.is_connected else []
+        self.windows.open(subscription)
+        return [self._answers.send(subscription, now)] if self.is_connected and subscription.has_window else []
 
     def ack(self, key: Key, position: Position, now: float) -> list[Output]:
         """The application is done with all events of a subscription up to a position."""
         subscription = self._subscriptions.get(key)
         if subscription is None or not subscription.take(position):
             return []
+        self.windows.took(subscription, position)
         if subscription.events_taken >= subscription.ack_events:
             return _acknowledge(subscription)
         self._unacknowledged[subscription] = None
@@ -245,6 +252,8 @@ class ClientSession:
             *(each.key if each.ending is None else each.ending for each in self._subscriptions.values()),
             *(request.key for request in self._requests),
         ]
+        for subscription in self._subscriptions.values():
+            self.windows.close(subscription)
         return [*outputs, *(Failed(key, error) for key in keys)]
 
     # What happened
@@ -259,7 +268,8 @@ class ClientSession:
         self.is_connected, self._knows_logs = True, log is not None
         lost = [] if log is None or self._log in (None, log) else self._leave_log()
         self._log = log or self._log
-        awaited: list[SessionSubscription | RepeatableRequest] = [*self._subscriptions.values(), *self._requests]
+        subscriptions = [each for each in self._subscriptions.values() if each.has_window]
+        awaited: list[SessionSubscription | RepeatableRequest] = [*subscriptions, *self._requests]
         for each in awaited:
             each.knows_logs = self._knows_logs
         return [*lost, *(self._answers.send(each, now) for each in awaited), *self._publications.connected(now)]
@@ -283,6 +293,7 @@ class ClientSession:
         self.ack_at = math.inf
         for subscription in self._subscriptions.values():
             subscription.id = None
+        self.windows.disconnected()
         self._publications.disconnected()
         return []
 
@@ -308,6 +319,9 @@ class ClientSession:
             return self._confirmed(awaited, frame, now)
         if isinstance(awaited, RepeatableRequest):
             self._requests.pop(awaited, None)
+            if isinstance(awaited.key, WindowShare):
+                self.windows.in_effect(awaited.key)
+                return []
             return [Completed(awaited.key, frame)]
         return []  # an answer to a request that was sent again since, or that nobody waits for
 
@@ -322,6 +336,7 @@ class ClientSession:
                 outputs += _acknowledge(subscription)
             self._unacknowledged.clear()
             self.ack_at = math.inf
+        outputs += self.windows.send_changes(now, is_connected=self.is_connected)
         for retried in self._answers.due(now):
             if isinstance(retried, UnansweredPublications):
                 outputs += self._publications.send_unsent(retried, now)
@@ -336,7 +351,10 @@ class ClientSession:
         if subscription is None:
             return []
         fresh = subscription.fresh(frame.events)
-        outputs: list[Output] = [Delivered(subscription.key, fresh)] if fresh else []
+        outputs: list[Output] = []
+        if fresh:
+            outputs.append(Delivered(subscription.key, fresh))
+            self.windows.came(subscription, len(fresh), len(fresh[0].event))
         if len(fresh) < len(frame.events):  # some were sent again: perhaps the acknowledgement was lost
             outputs += _acknowledge(subscription)
         return outputs
@@ -360,6 +378,9 @@ class ClientSession:
             self._forget(subscription.key)
             return self.request(subscription.ending, Unsubscribe(0, answer.subscription), now)
         self._by_id[answer.subscription] = subscription
+        self.windows.confirmed(subscription)
+        if has_other_log:
+            self.windows.left_log(subscription)
         if is_first:
             return [Completed(subscription.key, answer)]
         changed: list[Output] = [LogChanged(subscription.key, answer.log)] if has_other_log else []
@@ -371,6 +392,7 @@ class ClientSession:
             self._by_id.pop(subscription.id or "", None)
             self._answers.cancel(subscription)
             self._unacknowledged.pop(subscription, None)
+            self.windows.close(subscription)
         return subscription
 
     # Refusals
@@ -400,6 +422,9 @@ class ClientSession:
                 return [Moved(awaited.key, error, awaited) if awaited.ending is None else Failed(awaited.ending, error)]
             return [Completed(awaited.ending) if awaited.ending is not None else Failed(awaited.key, error)]
         self._requests.pop(awaited, None)
+        if isinstance(awaited.key, WindowShare):
+            self.windows.in_effect(awaited.key)
+            return []
         if refused.code == "unknown" and isinstance(awaited.frame, Unsubscribe) and awaited.times_sent > 1:
             return [Completed(awaited.key)]  # the first time it was carried out, but the answer was lost
         return [Failed(awaited.key, error)]

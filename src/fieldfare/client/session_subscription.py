@@ -15,6 +15,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from fieldfare.client.outputs import Key
+from fieldfare.client.window_budget import WindowShare
 from fieldfare.messages import Ack, Attach, Delivery, Position, Ref, Subscribe, Subscribed
 
 _EventName: TypeAlias = tuple[str | None, str]  # an event's publisher and its id, which is the publisher's own
@@ -26,7 +27,7 @@ class SessionSubscription:
 
     key: Key
     request: Subscribe | Attach
-    ack_events: int
+    ack_events: int = 1  # acknowledge when so many were taken
     id: str | None = None  # on this connection, once the edge has confirmed it
     log: str = ""  # to which the positions below belong, if that is known
     knows_logs: bool = False  # whether the edge that is connected now does
@@ -41,14 +42,25 @@ class SessionSubscription:
     ending: Key | None = None  # the request to end it, which waits until it is confirmed
     recent: deque[_EventName] | None = None  # events of this log, if it may move to another
     former: dict[_EventName, None] = field(default_factory=dict)  # events of logs that were left
+    share: WindowShare | None = None  # of the client's memory
+    window_sent: int | None = None  # the last one that the edge was told on this connection
 
     @property
     def is_durable(self) -> bool:
         """Whether it outlives this client."""
         return isinstance(self.request, Attach) or self.request.name is not None
 
+    @property
+    def has_window(self) -> bool:
+        """Whether there is room for its events."""
+        return self.share is None or not self.share.is_waiting
+
     def sent(self, ref: Ref) -> Subscribe | Attach:
         """The request to send now. Where a durable one goes on is known to the edge; for others it is said here."""
+        self.window_sent = self.request.window if self.share is None else self.share.window
+        return replace(self._sent(ref), window=self.window_sent)
+
+    def _sent(self, ref: Ref) -> Subscribe | Attach:
         if not self.is_confirmed:
             return replace(self.request, ref=ref, log=(self.request.log or "") if self.knows_logs else None)
         self.asked = self.taken

@@ -48,6 +48,11 @@ class SyncClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it can be used no more."""
+        return self._loop.is_closed()
+
     def close(self) -> None:
         """Wait for the last answers, and close."""
         if self._thread.is_alive():
@@ -76,9 +81,14 @@ class SyncClient:
         async def called() -> T:
             return await method(*arguments, **options)
 
-        if self._loop.is_closed():
+        if self.is_closed:
             raise NotConnectedError("the client is closed")
-        return asyncio.run_coroutine_threadsafe(called(), self._loop).result()
+        future = asyncio.run_coroutine_threadsafe(called(), self._loop)
+        try:
+            return future.result()
+        except BaseException:  # such as KeyboardInterrupt: what nobody waits for must not take an event
+            future.cancel()
+            raise
 
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -87,11 +97,25 @@ class SyncClient:
 
 
 class SyncSubscription(Generic[T]):
-    """Events as they come; an event is acknowledged when the next is asked for."""
+    """Events as they come; an event is acknowledged when the next is asked for.
+
+    It ends, or is detached if it is durable, at the end of a `with`, by `close`, or when nobody refers to it any more.
+    """
 
     def __init__(self, client: SyncClient, subscription: Subscription[T]) -> None:
         self._client = client
         self._subscription = subscription
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def id(self) -> str:
+        """Its name, or else the id that the edge gave it."""
+        return self._subscription.id
 
     def __iter__(self) -> Iterator[Event[T]]:
         while True:
@@ -100,6 +124,11 @@ class SyncSubscription(Generic[T]):
             except StopAsyncIteration:
                 return
 
+    def close(self) -> None:
+        """Leave it: one without a name ends, a durable one is detached."""
+        if not self._client.is_closed:
+            self._client.run(self._subscription.aclose)
+
     def unsubscribe(self) -> None:
-        """End it."""
+        """End it, be it durable."""
         self._client.run(self._subscription.unsubscribe)
