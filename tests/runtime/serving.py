@@ -38,11 +38,19 @@ AUTHORIZED = {"Authorization": "Bearer all"}
 class Tokens:
     """An authenticator with a few tokens that everybody knows."""
 
+    def __init__(self) -> None:
+        self.revoked: set[str] = set()  # tenants
+
     def identify(self, token: str | None, client_host: str) -> Identity:
         assert client_host == "127.0.0.1"
         if token is None or token not in TOKENS:
             raise UnauthenticatedError("the token is missing or not known")
         return TOKENS[token]
+
+    def check_again(self, identity: Identity, client_host: str) -> None:
+        assert client_host == "127.0.0.1"
+        if identity.tenant in self.revoked:
+            raise UnauthenticatedError("the token was revoked")
 
 
 @dataclass

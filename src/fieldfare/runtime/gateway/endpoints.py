@@ -132,7 +132,7 @@ async def subscription(call: Call) -> Response:
     """One subscription."""
     query: HomeQuery = call.query
     async with _exchange(call) as exchange:
-        return json_response(await _described(exchange, call.path["subscription"], query.topic))
+        return json_response(await described(exchange, call.path["subscription"], query.topic))
 
 
 async def unsubscribe(call: Call) -> Response:
@@ -162,9 +162,9 @@ async def acknowledge(call: Call) -> Response:
     if body.log and body.log != call.gateway.options.log_id():
         raise ProblemError(409, "log", "this position belongs to another log: it means nothing here")
     async with _exchange(call) as exchange:
-        described = await _described(exchange, name)
+        subscription = await described(exchange, name)
         taker = call.gateway.streams.get((call.identity.tenant, name))
-        if taker is None and described["is_attached"]:
+        if taker is None and subscription["is_attached"]:
             raise ProblemError(
                 409, "attached", "it is delivered by a WebSocket or a webhook, which acknowledges itself"
             )
@@ -258,7 +258,7 @@ async def _topic_of(exchange: Exchange, name: str, query: PollQuery | StreamQuer
     """The topic of a subscription, if its events are to be CloudEvents: their source may name it."""
     if query.form == "fieldfare":
         return None
-    return str((await _described(exchange, name, query.topic))["topic"])
+    return str((await described(exchange, name, query.topic))["topic"])
 
 
 async def _listed(call: Call, frame: List) -> Response:
@@ -267,7 +267,7 @@ async def _listed(call: Call, frame: List) -> Response:
     return json_response(Page(listed.items, listed.next))
 
 
-async def _described(exchange: Exchange, name: str, topic: str | None = None) -> dict[str, object]:
+async def described(exchange: Exchange, name: str, topic: str | None = None) -> dict[str, object]:
     """A subscription as lists show it; a ProblemError if there is none, or another edge has it."""
     frame = List(REF, "subscriptions", subscription=name, log=exchange.log(""), topic=topic)
     listed, _ = await exchange.ask(frame, Listed)

@@ -22,6 +22,7 @@ from fieldfare.messages import (
     WebhookForm,
 )
 from fieldfare.qos import Durability, Matching, Offered, Published, Reliability, Requested, Seconds
+from fieldfare.runtime.gateway.tickets import TICKET_SECONDS, TICKET_SECONDS_MAX
 
 TRIAL_EVENTS_MAX = 1_000
 
@@ -30,6 +31,9 @@ Place: TypeAlias = Annotated[str, Meta(pattern=r"^(-1|[0-9]{1,19})(@[0-9A-Za-z._
 PageSize: TypeAlias = Annotated[int, Meta(ge=1, le=1000)]
 EventAttributes: TypeAlias = dict[str, Any]
 EventForm: TypeAlias = Literal["fieldfare", "cloudevents"]  # how events are given: each a Delivery, or a CloudEvent
+
+
+TicketText: TypeAlias = Annotated[str, Meta(max_length=128)]
 
 
 class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -161,6 +165,29 @@ class StreamQuery(Form, frozen=True):
     after: Place | None = None
     topic: Name | None = None  # as in HomeQuery
     form: EventForm = "fieldfare"
+    ticket: TicketText | None = None  # in place of a token in a header, which a browser's EventSource cannot send
+
+
+class TicketQuery(Form, frozen=True):
+    """Who asks, where that is a web page."""
+
+    ticket: TicketText | None = None
+
+
+class NewTicket(Form, frozen=True):
+    """A ticket for one subscription."""
+
+    subscription: Text
+    lifetime_seconds: Annotated[float, Meta(ge=1, le=TICKET_SECONDS_MAX)] = TICKET_SECONDS
+
+
+class TicketMade(msgspec.Struct, frozen=True):
+    """A ticket, and the URLs in which a page may use it, again and again until it expires."""
+
+    ticket: str
+    expires_at: float  # in seconds since 1970
+    stream: str  # for an EventSource, beside the address of this service
+    websocket: str  # for a WebSocket with the subprotocol fieldfare.v1, which then attaches to the subscription
 
 
 class StreamHeaders(msgspec.Struct, frozen=True, rename={"last_event_id": "last-event-id"}):

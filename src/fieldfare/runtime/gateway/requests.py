@@ -20,7 +20,7 @@ from fieldfare.errors import UnauthenticatedError
 from fieldfare.messages import Identity, Name, Text
 from fieldfare.runtime.gateway import bodies
 from fieldfare.runtime.gateway.cloudevents import is_binary
-from fieldfare.runtime.gateway.ports import Authenticator, Gateway
+from fieldfare.runtime.gateway.ports import Gateway
 from fieldfare.runtime.gateway.problems import ProblemError, invalid
 
 PATH_TYPES: Mapping[str, Any] = {"topic": Name, "subscription": Text}
@@ -68,6 +68,7 @@ class Endpoint:
     headers: type[msgspec.Struct] = Nothing
     refusals: tuple[int, ...] = ()  # beside those that every endpoint may give
     is_open: bool = False  # needs no token
+    takes_tickets: bool = False  # in its query, in place of a token
     takes_cloudevents: bool = False  # whose data may be of any type
 
 
@@ -76,13 +77,21 @@ def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | No
     return Response(msgspec.json.encode(value), status, headers, "application/json")
 
 
-def identify(headers: Mapping[str, str], client_host: str, authenticator: Authenticator) -> Identity:
-    """Who asks. A token comes in its header only: URLs are written to logs and histories."""
+def identify(headers: Mapping[str, str], client_host: str, gateway: Gateway, ticket: str | None = None) -> Identity:
+    """Who asks. A token comes in its header only: URLs are written to logs and histories. A ticket comes in those."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     try:
-        return authenticator.identify(token.strip() if scheme.lower() == "bearer" else None, client_host)
+        if ticket is not None:
+            return _of_ticket(ticket, client_host, gateway)
+        return gateway.authenticator.identify(token.strip() if scheme.lower() == "bearer" else None, client_host)
     except UnauthenticatedError as error:
         raise ProblemError(401, "unauthenticated", str(error), {"WWW-Authenticate": "Bearer"}) from None
+
+
+def _of_ticket(ticket: str, client_host: str, gateway: Gateway) -> Identity:
+    identity = gateway.tickets.identify(ticket)
+    gateway.authenticator.check_again(identity, client_host)
+    return identity
 
 
 async def answer(request: Request, endpoint: Endpoint, gateway: Gateway) -> Response:
@@ -100,7 +109,8 @@ async def answer(request: Request, endpoint: Endpoint, gateway: Gateway) -> Resp
 async def _understood(request: Request, endpoint: Endpoint, gateway: Gateway) -> Call:
     """Everything that a request says. Nothing of its body is read before it is known who asks."""
     client_host = request.client.host if request.client else ""
-    identity = _NOBODY if endpoint.is_open else identify(request.headers, client_host, gateway.authenticator)
+    ticket = request.query_params.get("ticket") if endpoint.takes_tickets else None
+    identity = _NOBODY if endpoint.is_open else identify(request.headers, client_host, gateway, ticket)
     path = {
         name: bodies.convert(value, PATH_TYPES[name], place=f"the path's {name}")
         for name, value in request.path_params.items()

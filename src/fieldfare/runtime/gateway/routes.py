@@ -15,6 +15,7 @@ from fieldfare.runtime.gateway.forms import (
     EventAttributes,
     HomeQuery,
     NewSubscription,
+    NewTicket,
     Page,
     PageQuery,
     Polled,
@@ -25,11 +26,14 @@ from fieldfare.runtime.gateway.forms import (
     StreamHeaders,
     StreamQuery,
     SubscriptionMade,
+    TicketMade,
+    TicketQuery,
     TopicSettings,
     Trial,
     Verdicts,
 )
 from fieldfare.runtime.gateway.requests import Endpoint
+from fieldfare.runtime.gateway.ticket_endpoint import issue
 
 WEBSOCKET_PATH = "/v1/ws"
 _EVENT_BODIES: Mapping[str, Any] = {
@@ -89,19 +93,24 @@ ENDPOINTS = (
     ),
     Endpoint(
         "POST", f"{_ONE}/ack", "Acknowledge all events up to a position", endpoints.acknowledge,
-        {204: None}, {JSON: Acknowledgement}, refusals=(404, 409, 421),
+        {204: None}, {JSON: Acknowledgement}, TicketQuery, refusals=(404, 409, 421), takes_tickets=True,
     ),
     Endpoint(
         "GET", f"{_ONE}/stream", "Server-sent events: each a Delivery with its position as id", endpoints.stream,
         {200: "text/event-stream"}, query=StreamQuery, headers=StreamHeaders, refusals=(403, 404, 421),
+        takes_tickets=True,
     ),
     Endpoint(
         "GET", f"{_ONE}/dead-letters", "List what a webhook did not take", endpoints.dead_letters,
         {200: Page}, query=PageQuery, refusals=(403, 404, 421),
     ),
     Endpoint(
+        "POST", "/v1/tickets", "Make a ticket, with which a web page takes one subscription's events", issue,
+        {201: TicketMade}, {JSON: NewTicket}, refusals=(404, 421),
+    ),
+    Endpoint(
         "GET", WEBSOCKET_PATH, "A WebSocket: lines of frames, with the subprotocol fieldfare.v1", endpoints.websocket,
-        {101: None}, refusals=(426,),
+        {101: None}, query=TicketQuery, refusals=(426,),
     ),
     Endpoint("GET", "/healthz", "Whether the process is alive", endpoints.health, {200: dict[str, str]}, is_open=True),
     Endpoint("GET", "/readyz", "Whether it can serve", endpoints.readiness, {200: dict[str, str]}, is_open=True),
