@@ -67,6 +67,11 @@ class SessionWindows:
         if (share := subscription.share) is not None:
             self._budget.took(share, share.outstanding if position >= subscription.given else 1)
 
+    def took_one(self, subscription: SessionSubscription) -> None:
+        """The application is done with one event, or has refused it."""
+        if subscription.share is not None:
+            self._budget.took(subscription.share, 1)
+
     def left_log(self, subscription: SessionSubscription) -> None:
         """What came before is not counted any more: there is nobody to whom it could be acknowledged."""
         if subscription.share is not None:

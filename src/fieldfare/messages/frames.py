@@ -228,6 +228,7 @@ NoticeKind: TypeAlias = Literal[
     "detached",
     "caught_up",  # only for who asked for it
     "latency_budget",  # why there is no second path
+    "seek",  # it goes on after `position`, and is detached: attach again, and forget what came
 ]
 
 

@@ -182,7 +182,10 @@ class Deliveries:
         topic = self._topics.of(taker)
         topic.reader.leave(taker)
         self._webhooks.abandon(taker)
+        for link in taker.links:
+            self._emit(Send(link, Notice(taker.id, "seek", "the subscription goes on elsewhere", position)))
         taker.move_to(position, topic.matched)
+        self._slow.pop(taker.handle, None)
         self._go_on(topic, taker, now)
 
     def update(self, taker: Taker, subscription: Subscription, now: float) -> None:

@@ -151,7 +151,7 @@ class Subscribing:
             subscription = replace(subscription, replay=known.replay, replayed=known.replayed)
         start = START if frame.qos.durability == "transient" else self._positions.last
         if frame.start is not None:
-            start = start_position(frame.start, self.log_id, self._positions.last)
+            start = start_position(frame.start, topic, self.log_id, self._positions.last)
         after = self._after(frame)
         cursor = start if after is None else after
         state = PendingState.COMPILING if frame.webhook is None else PendingState.CHECKING
@@ -282,18 +282,20 @@ class Subscribing:
         taker = self._takers.get(identity.tenant, frame.subscription)
         if taker is None or not identity.may("subscribe", taker.subscription.topic):
             return
-        if taker.link in (link, None):
+        if taker.link in (link, None) and link not in taker.deaf_to:
             self._deliveries.acknowledge(taker, frame.position, now, is_final=frame.is_final, link=link)
 
-    def acknowledge_each(self, link: str, identity: Identity, frame: AckEach, now: float) -> None:  # noqa: ARG002
+    def acknowledge_each(self, link: str, identity: Identity, frame: AckEach, now: float) -> None:
         """Somebody is done with single events: who has them, or on behalf of who has them, over HTTP."""
-        if (taker := self._takers.get(identity.tenant, frame.subscription)) is not None:
+        taker = self._takers.get(identity.tenant, frame.subscription)
+        if taker is not None and link not in taker.deaf_to:
             require(identity, "subscribe", taker.subscription.topic)
             self._deliveries.acknowledge_each(taker, frame.positions, now)
 
-    def refuse(self, link: str, identity: Identity, frame: Nack, now: float) -> None:  # noqa: ARG002
+    def refuse(self, link: str, identity: Identity, frame: Nack, now: float) -> None:
         """Somebody could not deal with an event."""
-        if (taker := self._takers.get(identity.tenant, frame.subscription)) is not None:
+        taker = self._takers.get(identity.tenant, frame.subscription)
+        if taker is not None and link not in taker.deaf_to:
             require(identity, "subscribe", taker.subscription.topic)
             self._deliveries.refuse(taker, [frame], now)
 
@@ -317,6 +319,10 @@ class Subscribing:
         """A link is gone."""
         for taker in self._links.remove(link):
             self._release(taker, link, now)
+
+    def release_links(self, taker: Taker) -> None:
+        """No client is served by a subscription any more, until it attaches again."""
+        self._links.release(taker)
 
     def _release(self, taker: Taker, link: str, now: float) -> None:
         """A client takes no more: durable subscriptions wait, others end."""
@@ -395,8 +401,10 @@ class Subscribing:
             self._begin(taker, now)
 
 
-def start_position(start: Start, log: LogId, last: Position) -> Position:
-    """After which position to begin; for a time, events of before are passed over as they are read."""
+def start_position(start: Start, topic: Topic, log: LogId, last: Position) -> Position:
+    """After which position to begin; for a time, the few events of before are passed over as they are read."""
+    if start.time is not None:
+        return topic.times.before(start.time)
     if start.position is None:
         return START
     if start.log and start.log != log:

@@ -102,7 +102,8 @@ class SubscriptionRequests:
             return
         if not taker.reads_log:
             raise Refusal("invalid", "its topic keeps no events, or it asked for best effort: there is no other place")
-        position = start_position(frame.start, self._subscribing.log_id, self._positions.last)
+        topic = self._topics.of(taker)
+        position = start_position(frame.start, topic, self._subscribing.log_id, self._positions.last)
         changed = replace(taker.subscription, since=frame.start.time or 0.0)
         self._store(SubscriptionUpdate(taker, link, frame, changed, position))
 
@@ -152,6 +153,7 @@ class SubscriptionRequests:
         if not taker.is_ended:
             self._deliveries.update(taker, update.subscription, now)
             if update.moves_to is not None:
+                self._subscribing.release_links(taker)
                 self._deliveries.move(taker, update.moves_to, now)
         self._replies.send(update.link, Done(update.frame.ref))
 
