@@ -238,15 +238,6 @@ def said_by(request: Request, form: str) -> list[dict[str, Any]]:
     return [meaning(event) for event in events] if form == "batch" else [meaning(events)]
 
 
-def test_a_webhook_form_needs_a_webhook() -> None:
-    async def story() -> None:
-        async with asking() as (client, _):
-            body = {"topic": "traffic", "condition": "TRUE", "name": "hook", "webhook_form": "binary"}
-            assert (await client.post("/v1/subscriptions", json=body)).status_code == 400
-
-    asyncio.run(story())
-
-
 _texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=1, max_size=20)
 _extensions = st.dictionaries(
     st.from_regex("x[a-z0-9]{1,19}", fullmatch=True),

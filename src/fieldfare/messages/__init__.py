@@ -139,6 +139,7 @@ from fieldfare.messages.frames import (
     Text,
     Unsubscribe,
     Unsubscribed,
+    WebhookUrl,
     Window,
 )
 from fieldfare.messages.identities import (
@@ -434,6 +435,7 @@ __all__ = [
     "WebhookCalled",
     "WebhookChecked",
     "WebhookForm",
+    "WebhookUrl",
     "Window",
     "Withdraw",
     "all_attributes",

@@ -24,7 +24,14 @@ Position: TypeAlias = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
 Ref: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # a client's number for a request, which the answer repeats
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$(?!\n)"  # a `$` alone would let a line break follow
 Name: TypeAlias = Annotated[str, Meta(pattern=NAME_PATTERN)]  # of a topic, a subscription
-ConditionText: TypeAlias = Annotated[str, Meta(max_length=CONDITION_CHARACTERS_MAX)]
+ConditionText: TypeAlias = Annotated[
+    str,
+    Meta(
+        max_length=CONDITION_CHARACTERS_MAX,
+        extra_json_schema={"format": "fieldfare-condition"},  # docs/conditions.md says what it may be
+    ),
+]
+WebhookUrl: TypeAlias = Annotated[str, Meta(max_length=2048, extra_json_schema={"format": "fieldfare-webhook"})]
 Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]  # an id that others made
 Window: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
 # The id of an edge's log. Positions belong to one; empty: the client has none yet.
@@ -93,7 +100,7 @@ class Subscribe(Frame, frozen=True, tag="subscribe"):
     name: Name | None = None
     after: Position | None = None  # deliver what came after this position; None: from now on, or as durability says
     window: Window = 1024  # so many events may be on their way without an acknowledgement
-    webhook: Annotated[str, Meta(max_length=2048)] | None = None  # deliver by POST to this URL; needs a name
+    webhook: WebhookUrl | None = None  # deliver by POST to this URL; needs a name
     wants_mark: bool = False  # send a notice `caught_up` when all that was there has been sent
     log: PositionLog | None = None
     is_name_new: bool = False  # the name was made up for this request: other edges need not be asked for it

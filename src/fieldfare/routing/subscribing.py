@@ -119,8 +119,6 @@ class Subscribing:
         if topic.matching == "spark" and frame.name is None and frame.qos.reliability == "reliable":
             raise Refusal("qos", "in a topic that Spark matches it needs a name: give one, or request 'best_effort'")
         check_consuming(frame, topic)
-        if frame.webhook is None and frame.webhook_form != "fieldfare":
-            raise Refusal("invalid", "webhook_form says how a webhook is called, but there is none")
         if frame.name is not None:
             if taker := self._takers.get(identity.tenant, frame.name):
                 self._resume(link, taker, frame, now)

@@ -25,7 +25,6 @@ from weakref import WeakValueDictionary
 
 import httpcore
 import msgspec
-from msgspec import Raw
 
 from fieldfare.errors import WebhookAddressError
 from fieldfare.messages import CallWebhook, CheckWebhook, WebhookCalled, WebhookChecked
@@ -53,14 +52,6 @@ class WebhookOptions:
     body_bytes_max: int = 16 * 1024  # of an answer that are read, so that the connection can be used again
     body_seconds_max: float = 1.0
     idle_seconds_max: float = 15.0  # that a connection is kept for the next call
-
-
-class WebhookBody(msgspec.Struct, frozen=True):
-    """What a webhook is called with, unless it is CloudEvents."""
-
-    subscription: str
-    topic: str
-    events: list[Raw]  # each a Delivery
 
 
 class Webhooks(Capability):
@@ -218,7 +209,7 @@ class _CheckedNetwork(httpcore.AsyncNetworkBackend):
 def _content(call: CallWebhook) -> tuple[list[tuple[str, str]], bytes]:
     """The body of a call, and the headers that say what it is."""
     if call.form == "fieldfare":
-        value = WebhookBody(call.subscription, call.topic, call.events)
+        value = {"subscription": call.subscription, "topic": call.topic, "events": call.events}
         return [("Content-Type", JSON)], msgspec.json.encode(value)
     if call.form == "binary" and (made := binary(call.events[0], call.topic)) is not None:
         return made

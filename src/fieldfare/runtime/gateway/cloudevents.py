@@ -89,11 +89,12 @@ def _structured(text: bytes) -> _CloudEvent:
     data, encoded = members.pop("data", None), members.pop("data_base64", None)
     values = {name: msgspec.json.decode(value) for name, value in members.items()}
     envelope = _envelope({name: value for name, value in values.items() if value is not None})
+    data = None if data is not None and bytes(data) == b"null" else data
     if encoded is not None and data is not None:
         raise invalid("a CloudEvent has data or data_base64, not both")
     if encoded is not None:
         return _CloudEvent(envelope, NO_ATTRIBUTES, _decoded(encoded, bytes))
-    if data is None or bytes(data) == b"null":
+    if data is None:
         return _CloudEvent(envelope, NO_ATTRIBUTES, None)
     if is_json(str(envelope.get("datacontenttype", JSON))):
         return _of_json(envelope, bytes(data))

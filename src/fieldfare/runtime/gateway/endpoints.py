@@ -50,7 +50,7 @@ from fieldfare.runtime.gateway.forms import (
 )
 from fieldfare.runtime.gateway.problems import ProblemError, invalid, unavailable, unknown
 from fieldfare.runtime.gateway.requests import Call, json_response
-from fieldfare.runtime.gateway.stream import STREAM_WINDOW, EventStream, StreamForm, poll
+from fieldfare.runtime.gateway.stream import STREAM_WINDOW, EventStream, StreamForm, attached, poll
 from fieldfare.runtime.gateway.tester import try_condition
 
 
@@ -182,7 +182,7 @@ async def stream(call: Call) -> Response:
         after, log = exchange.position(place)
         topic = await _topic_of(exchange, name, call.query)
         attach = Attach(REF, name, after, STREAM_WINDOW, log=log, topic=call.query.topic)
-        subscribed, frames = await exchange.ask(attach, Subscribed)
+        subscribed, frames = await attached(exchange, attach)
     except BaseException:
         exchange.close()
         raise

@@ -20,8 +20,10 @@ from fieldfare.messages import (
     PositionLog,
     Text,
     WebhookForm,
+    WebhookUrl,
 )
 from fieldfare.qos import Durability, Matching, Offered, Published, Reliability, Requested, Seconds
+from fieldfare.runtime.cloudevents import JSON
 from fieldfare.runtime.gateway.tickets import TICKET_SECONDS, TICKET_SECONDS_MAX
 
 TRIAL_EVENTS_MAX = 1_000
@@ -73,22 +75,35 @@ class PublishHeaders(
     trace: str | None = None
 
 
-class CloudEvent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An event in the structured form of CloudEvents 1.0; extensions are further members. It may have no data.
-
-    Data that are a JSON object are the event's attributes; any other data are its payload.
-    """
-
-    specversion: Literal["1.0"]
-    id: Text
-    source: Text
-    type: Annotated[str, Meta(min_length=1)]
-    subject: str | None = None
-    time: str | None = None  # as RFC 3339 has it
-    dataschema: str | None = None
-    datacontenttype: str = "application/json"
-    data: Any = None
-    data_base64: bytes | None = None
+CloudEvent: TypeAlias = Annotated[
+    dict[str, Any],
+    Meta(
+        title="CloudEvent",
+        description=(
+            "An event in the structured form of CloudEvents 1.0. It may have no data. Data that are a JSON object are "
+            "the event's attributes; any other data are its payload. Further members are extensions."
+        ),
+        extra_json_schema={
+            "required": ["specversion", "id", "source", "type"],
+            "properties": {
+                "specversion": {"const": "1.0"},
+                "id": {"type": "string", "minLength": 1, "maxLength": 256},
+                "source": {"type": "string", "minLength": 1, "maxLength": 256},
+                "type": {"type": "string", "minLength": 1},
+                "subject": {"type": ["string", "null"]},
+                "time": {"type": ["string", "null"], "format": "date-time"},
+                "dataschema": {"type": ["string", "null"]},
+                "datacontenttype": {"type": ["string", "null"], "const": JSON},
+                "traceparent": {"type": ["string", "null"]},
+                "data": {"type": ["object", "array", "string", "number", "boolean", "null"]},
+                "data_base64": {"type": "string", "contentEncoding": "base64", "format": "byte"},
+            },
+            "propertyNames": {"pattern": "^([a-z0-9]{1,64}|data_base64)$"},
+            "additionalProperties": {"type": ["string", "integer", "boolean", "null"]},
+            "not": {"required": ["data", "data_base64"]},
+        },
+    ),
+]
 
 
 class Publication(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -106,7 +121,7 @@ class NewSubscription(Form, frozen=True):
     qos: Requested = Requested()
     name: Name | None = None  # subscribing again by the same name goes on where it was; without one, a name is made
     after: Position | None = None
-    webhook: Annotated[str, Meta(max_length=2048)] | None = None
+    webhook: WebhookUrl | None = None
     webhook_form: WebhookForm = "fieldfare"  # what it is called with
     log: PositionLog = ""  # to which the position `after` belongs; empty: to that of this edge
 
@@ -166,6 +181,14 @@ class StreamQuery(Form, frozen=True):
     topic: Name | None = None  # as in HomeQuery
     form: EventForm = "fieldfare"
     ticket: TicketText | None = None  # in place of a token in a header, which a browser's EventSource cannot send
+
+
+class WebhookBody(msgspec.Struct, frozen=True):
+    """What a webhook is called with, unless it is CloudEvents."""
+
+    subscription: str
+    topic: str
+    events: list[Delivery]
 
 
 class TicketQuery(Form, frozen=True):

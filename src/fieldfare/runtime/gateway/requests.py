@@ -62,7 +62,9 @@ class Endpoint:
     path: str
     summary: str
     handler: Handler
-    answers: Mapping[int, Any]  # the type of the body for each status, or a media type for what is no JSON
+    answers: Mapping[
+        int, Any
+    ]  # of each status the type of its body, a media type for what is no JSON, or types by theirs
     bodies: Mapping[str, Any] = field(default_factory=dict)  # the type for each media type; of bytes, its own name
     query: type[msgspec.Struct] = Nothing
     headers: type[msgspec.Struct] = Nothing

@@ -89,15 +89,15 @@ ENDPOINTS = (
     ),
     Endpoint(
         "GET", f"{_ONE}/events", "Poll: take events, or wait for some", endpoints.take,
-        {200: Polled}, query=PollQuery, refusals=(403, 404, 421),
+        {200: {JSON: Polled, BATCH: list[CloudEvent]}}, query=PollQuery, refusals=(403, 404, 409, 421),
     ),
     Endpoint(
         "POST", f"{_ONE}/ack", "Acknowledge all events up to a position", endpoints.acknowledge,
-        {204: None}, {JSON: Acknowledgement}, TicketQuery, refusals=(404, 409, 421), takes_tickets=True,
+        {204: None}, {JSON: Acknowledgement}, TicketQuery, refusals=(403, 404, 409, 421), takes_tickets=True,
     ),
     Endpoint(
         "GET", f"{_ONE}/stream", "Server-sent events: each a Delivery with its position as id", endpoints.stream,
-        {200: "text/event-stream"}, query=StreamQuery, headers=StreamHeaders, refusals=(403, 404, 421),
+        {200: "text/event-stream"}, query=StreamQuery, headers=StreamHeaders, refusals=(403, 404, 409, 421),
         takes_tickets=True,
     ),
     Endpoint(

@@ -50,7 +50,7 @@ async def poll(
     """
     after, log = exchange.position(query.after)
     attach = Attach(REF, subscription, after, query.limit, wants_mark=True, log=log, topic=query.topic)
-    subscribed, frames = await exchange.ask(attach, Subscribed)
+    subscribed, frames = await attached(exchange, attach)
     with suppress(TimeoutError):
         async with asyncio.timeout(query.wait_seconds or _READING_SECONDS):
             while not any(isinstance(frame, Deliver) for frame in frames):
@@ -65,6 +65,16 @@ async def poll(
     made = [notice_event(notice, number, time.time()) for number, notice in enumerate(notices)]
     made += [structured(raw, cloudevents_topic) for raw in _events(frames)]
     return PolledCloudEvents(batch(made), position, subscribed.log)
+
+
+async def attached(exchange: Exchange, attach: Attach) -> tuple[Subscribed, list[EdgeFrame]]:
+    """Take a subscription's events; a ProblemError if that cannot be, because its webhook does."""
+    try:
+        return await exchange.ask(attach, Subscribed)
+    except ProblemError as error:
+        if error.problem.code == "invalid":
+            raise ProblemError(409, "attached", str(error)) from None
+        raise
 
 
 def _is_mark(frame: EdgeFrame) -> bool:
