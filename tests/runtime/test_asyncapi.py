@@ -58,28 +58,31 @@ def test_it_is_served_to_everybody_and_real_frames_fit_it() -> None:
         message = DOCUMENT["components"]["messages"][frame["type"]]
         return jsonschema_rs.is_valid({**DOCUMENT, **message["payload"]}, frame)
 
-    asked: list[dict[str, Any]] = [
-        {"type": "subscribe", "ref": 1, "topic": "traffic", "condition": "speed < 25", "name": "mine", "log": ""},
-        {"type": "publish", "ref": 2, "topic": "traffic", "events": [{"speed": 1}], "payloads": ["AAAA"]},
-        {"type": "list", "ref": 3, "what": "subscriptions"},
-        {"type": "attach", "ref": 4, "subscription": "nothing"},
-        {"type": "unsubscribe", "ref": 5, "subscription": "mine"},
-        {"type": "declare_topic", "ref": 6, "topic": "other"},
-    ]
+    asked = {
+        '{"type":"subscribe","ref":1,"topic":"traffic","condition":"TRUE","name":"mine"}': {"subscribed"},
+        '{"type":"publish","ref":2,"topic":"traffic","events":[{}],"payloads":["AAAA"]}': {
+            "accepted",
+            "deliver",
+        },
+        '{"type":"list","ref":3,"what":"subscriptions"}': {"listed"},
+        '{"type":"attach","ref":4,"subscription":"nothing"}': {"refused"},
+        '{"type":"unsubscribe","ref":5,"subscription":"mine"}': {"unsubscribed"},
+        '{"type":"declare_topic","ref":6,"topic":"other"}': {"done"},
+    }
 
     async def story() -> None:
         async with asyncio.timeout(30), asking() as (client, served), connecting(served) as socket:
             client.headers.pop("Authorization")
             assert (await client.get("/asyncapi.json")).json() == DOCUMENT
-            kinds: set[str] = set()
-            for frame in asked:
-                assert fits(frame)
-                assert not fits({**frame, "nonsense": 1})
-                await socket.send(json.dumps(frame))
-            while kinds < {"subscribed", "accepted", "deliver", "listed", "refused", "unsubscribed", "done"}:
-                for line in str(await socket.recv()).splitlines():
-                    assert fits(json.loads(line)), line
-                    kinds.add(json.loads(line)["type"])
+            for frame, awaited in asked.items():
+                assert fits(json.loads(frame))
+                assert not fits({**json.loads(frame), "nonsense": 1})
+                await socket.send(frame)
+                kinds: set[str] = set()
+                while not kinds >= awaited:
+                    for line in str(await socket.recv()).splitlines():
+                        assert fits(json.loads(line)), line
+                        kinds.add(json.loads(line)["type"])
 
     asyncio.run(story())
 

@@ -21,7 +21,7 @@ from tests.runtime.test_webhooks import serving as serving_endpoint
 from fieldfare.messages import Delivery, Envelope
 from fieldfare.runtime.addresses import Addresses
 from fieldfare.runtime.cloudevents import BATCH, STRUCTURED, binary, structured
-from fieldfare.runtime.gateway.cloudevents import read_publication
+from fieldfare.runtime.gateway.cloudevents import read_publications
 from fieldfare.runtime.webhooks import Webhooks
 
 SPEED: dict[str, Any] = {
@@ -267,7 +267,7 @@ def _cloud_events(draw: st.DrawFn) -> dict[str, Any]:
 
 @given(_cloud_events())
 def test_any_cloud_event_goes_out_as_it_came_in(event: dict[str, Any]) -> None:
-    publication = read_publication(STRUCTURED, json.dumps(event).encode(), {})
+    [publication] = read_publications(STRUCTURED, json.dumps(event).encode(), {})
     envelopes: list[Envelope | None] = publication.envelopes or [None]
     [payload] = publication.payloads or [None]
     delivery = Delivery(7, "x", 1.0, publication.events[0], "y", payload, envelopes[0])
@@ -278,5 +278,5 @@ def test_any_cloud_event_goes_out_as_it_came_in(event: dict[str, Any]) -> None:
         headers = {name.lower(): value for name, value in made[0]}
         assert all(value.isascii() and value.isprintable() for value in headers.values())
         assert meaning_of_request(Request("", headers, made[1])) == in_text(event)
-        again = read_publication(headers.get("content-type", "application/json"), made[1], headers)
+        [again] = read_publications(headers.get("content-type", "application/json"), made[1], headers)
         assert (again.events, again.payloads) == (publication.events, publication.payloads)

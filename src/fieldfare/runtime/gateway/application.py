@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from fieldfare.runtime.gateway import asyncapi, openapi
+from fieldfare.runtime.gateway import openapi
 from fieldfare.runtime.gateway.guard import Guard
 from fieldfare.runtime.gateway.ports import Gateway
 from fieldfare.runtime.gateway.problems import ProblemError
@@ -26,7 +26,7 @@ from fieldfare.runtime.gateway.routes import ENDPOINTS
 def application(gateway: Gateway) -> Starlette:
     """The application that answers HTTP requests. WebSockets do not reach it: `sockets` takes them from the server."""
     paths: dict[str, dict[str, Endpoint]] = {}
-    for endpoint in openapi.described((*ENDPOINTS, asyncapi.ENDPOINT)):
+    for endpoint in openapi.described(ENDPOINTS):
         paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
     routes = [Route(path, _serve(by_method, gateway), methods=list(by_method)) for path, by_method in paths.items()]
     return Starlette(

@@ -35,13 +35,18 @@ _SERVER = {
 _BINDINGS = {"ws": {"method": "GET", "query": {"type": "object", "properties": {"ticket": {"type": "string"}}}}}
 
 
-async def describe(_: Call) -> Response:
+async def describe_frames(_: Call) -> Response:
     """The document."""
     return json_response(document())
 
 
 ENDPOINT = Endpoint(
-    "GET", PATH, "The frames of the WebSocket, as an AsyncAPI document", describe, {200: dict[str, Any]}, is_open=True
+    "GET",
+    PATH,
+    "The frames of the WebSocket, as an AsyncAPI document",
+    describe_frames,
+    {200: dict[str, Any]},
+    is_open=True,
 )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -48,28 +49,27 @@ def is_binary(headers: Mapping[str, str]) -> bool:
     return "ce-specversion" in headers
 
 
-def read_publication(media_type: str, body: bytes, headers: Mapping[str, str]) -> Publication:
-    """The events of a body."""
+def read_publications(media_type: str, body: bytes, headers: Mapping[str, str]) -> list[Publication]:
+    """The events of a body; of a batch whose events have several sources, those that follow each other with one."""
     if media_type == STRUCTURED:
-        return _published([_structured(_json(body))])
+        return [_published([_structured(_json(body))])]
     if media_type == BATCH:
-        return _published([_structured(bytes(one)) for one in _bounded(_decoded(_json(body), list[Raw]))])
+        events = [_structured(bytes(one)) for one in _bounded(_decoded(_json(body), list[Raw]))]
+        groups = groupby(events, lambda one: one.envelope["source"])
+        return [_published(list(alike)) for _, alike in groups] or [Publication([])]
     if is_binary(headers):
-        return _published([_binary(body, headers)])
+        return [_published([_binary(body, headers)])]
     if media_type == BYTES:
         attributes = headers.get("fieldfare-event", "{}").encode("latin-1", "replace")
-        return Publication([Raw(_json(attributes))], payloads=[body])
+        return [Publication([Raw(_json(attributes))], payloads=[body])]
     text = _json(body)
-    events = msgspec.json.decode(text, type=list[Raw]) if text.startswith(b"[") else [Raw(text)]
-    return Publication(_bounded(events))
+    plain = msgspec.json.decode(text, type=list[Raw]) if text.startswith(b"[") else [Raw(text)]
+    return [Publication(_bounded(plain))]
 
 
 def _published(events: list[_CloudEvent]) -> Publication:
-    sources = {str(one.envelope["source"]) for one in events}
-    if len(sources) > 1:
-        raise invalid("the events of one batch must have the same source: send a batch for each")
     ids = convert([one.envelope["id"] for one in events], list[Text], place="the id of a CloudEvent")
-    publisher = convert(next(iter(sources), None), Text | None, place="the source of a CloudEvent")
+    publisher = convert(events[0].envelope["source"], Text, place="the source of a CloudEvent")
     payloads = [one.payload for one in events]
     return Publication(
         [one.event for one in events],

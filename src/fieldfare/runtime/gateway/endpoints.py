@@ -28,7 +28,8 @@ from fieldfare.messages import (
     is_trace,
 )
 from fieldfare.runtime.cloudevents import BATCH
-from fieldfare.runtime.gateway.cloudevents import read_publication
+from fieldfare.runtime.gateway.cloudevents import Publication as NewEvents
+from fieldfare.runtime.gateway.cloudevents import read_publications
 from fieldfare.runtime.gateway.exchange import REF, Exchange
 from fieldfare.runtime.gateway.forms import (
     Acknowledgement,
@@ -40,7 +41,6 @@ from fieldfare.runtime.gateway.forms import (
     PollQuery,
     Publication,
     PublishHeaders,
-    PublishQuery,
     StreamHeaders,
     StreamQuery,
     SubscriptionMade,
@@ -55,32 +55,37 @@ from fieldfare.runtime.gateway.tester import try_condition
 
 
 async def publish(call: Call) -> Response:
-    """One event, or many, or CloudEvents."""
+    """One event, or many, or CloudEvents. Those of several sources are accepted one after the other."""
     headers: PublishHeaders = call.headers
-    query: PublishQuery = call.query
-    publication = read_publication(call.media_type, call.content, call.all_headers)
-    ids = publication.ids
-    if headers.event_id is not None:
-        if len(publication.events) != 1 or ids is not None:
-            raise invalid("Idempotency-Key is the id of one event that has none of its own")
-        ids = [headers.event_id]
+    publications = read_publications(call.media_type, call.content, call.all_headers)
+    first = publications[0]
+    if headers.event_id is not None and (len(first.events) != 1 or first.ids is not None):
+        raise invalid("Idempotency-Key is the id of one event that has none of its own")
     if headers.sequence is not None and headers.publisher is None:
         raise invalid("Fieldfare-Sequence needs a Fieldfare-Publisher")
-    frame = Publish(
+    count = duplicates = 0
+    async with _exchange(call) as exchange:
+        for publication in publications:
+            frame = _publish_frame(call, publication, None if headers.sequence is None else headers.sequence + count)
+            accepted, _ = await exchange.ask(frame, Accepted)
+            count, duplicates = count + accepted.count, duplicates + accepted.duplicates
+    return json_response(Publication(count, duplicates))
+
+
+def _publish_frame(call: Call, publication: NewEvents, sequence: int | None) -> Publish:
+    headers: PublishHeaders = call.headers
+    return Publish(
         REF,
         call.path["topic"],
         publication.events,
         headers.publisher or publication.publisher,
-        headers.sequence,
-        ids,
-        query.qos,
+        sequence,
+        publication.ids if headers.event_id is None else [headers.event_id],
+        call.query.qos,
         publication.payloads,
         publication.envelopes,
         headers.trace if headers.trace is not None and is_trace(headers.trace) else None,
     )
-    async with _exchange(call) as exchange:
-        accepted, _ = await exchange.ask(frame, Accepted)
-    return json_response(Publication(accepted.count, accepted.duplicates))
 
 
 async def subscribe(call: Call) -> Response:

@@ -7,7 +7,7 @@ from typing import Any
 
 from fieldfare.routing.tree.view import TreeView
 from fieldfare.runtime.cloudevents import BATCH, JSON, STRUCTURED
-from fieldfare.runtime.gateway import endpoints
+from fieldfare.runtime.gateway import asyncapi, endpoints
 from fieldfare.runtime.gateway.cloudevents import BYTES
 from fieldfare.runtime.gateway.forms import (
     Acknowledgement,
@@ -112,6 +112,7 @@ ENDPOINTS = (
         "GET", WEBSOCKET_PATH, "A WebSocket: lines of frames, with the subprotocol fieldfare.v1", endpoints.websocket,
         {101: None}, query=TicketQuery, refusals=(426,),
     ),
+    asyncapi.ENDPOINT,
     Endpoint("GET", "/healthz", "Whether the process is alive", endpoints.health, {200: dict[str, str]}, is_open=True),
     Endpoint("GET", "/readyz", "Whether it can serve", endpoints.readiness, {200: dict[str, str]}, is_open=True),
     Endpoint("GET", "/metrics", "Metrics for Prometheus", endpoints.metrics, {200: "text/plain"}, refusals=(403,)),
