@@ -19,6 +19,7 @@ import websockets
 from fieldfare.errors import UnauthenticatedError
 from fieldfare.messages import EDGE_RECORDS, PROTOCOL, Identity
 from fieldfare.routing.edge import Edge
+from fieldfare.routing.options import EdgeOptions
 from fieldfare.runtime.absent import NoPipeline, NoWebhooks
 from fieldfare.runtime.compiling import Compiling
 from fieldfare.runtime.gateway.application import application
@@ -86,6 +87,7 @@ async def serving(
     limits: ConnectionLimits | None = None,
     broker: Broker | None = None,
     webhooks: Capability | None = None,
+    telemetry: Capability | None = None,
     **server_settings: Any,
 ) -> AsyncIterator[Served]:
     with (
@@ -93,8 +95,10 @@ async def serving(
         Journal(Path(folder, "log"), EDGE_RECORDS) as journal,
         socket.create_server(("127.0.0.1", 0)) as listener,
     ):
-        edge = Edge("edge", random.Random(1))
-        host = Host(edge, LogThread(journal), Compiling(), webhooks or NoWebhooks(), NoPipeline())
+        edge = Edge("edge", random.Random(1), EdgeOptions(has_traces=telemetry is not None))
+        host = Host(
+            edge, LogThread(journal), Compiling(), webhooks or NoWebhooks(), NoPipeline(), *filter(None, [telemetry])
+        )
         served = Served(listener.getsockname()[1], edge, host)
         await host.start()
         gateway = Gateway(broker or host, Tokens(), options or GatewayOptions())

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from fieldfare.client import wire
+from fieldfare.client.tracing import current_trace
 from fieldfare.errors import RefusedError
 from fieldfare.messages import Publish, Trace
 from fieldfare.qos import Published
@@ -20,7 +21,7 @@ class PublishOptions(TypedDict, total=False):
     payloads: Sequence[bytes | None] | None
     envelope: Mapping[str, bool | int | str] | None  # of one event: the attributes of the CloudEvent that it is
     envelopes: Sequence[Mapping[str, bool | int | str] | None] | None
-    trace: Trace | None  # W3C's traceparent
+    trace: Trace | None  # W3C's traceparent; without one, that of OpenTelemetry's current span, if there is one
 
 
 def publish_frame(topic: str, events: Any, options: PublishOptions) -> Publish:
@@ -36,7 +37,7 @@ def publish_frame(topic: str, events: Any, options: PublishOptions) -> Publish:
         qos=options.get("qos") or Published(),
         payloads=None if payloads is None else [each if each is None else bytes(each) for each in payloads],
         envelopes=None if envelopes is None else [each if each is None else _envelope(each) for each in envelopes],
-        trace=options.get("trace"),
+        trace=options.get("trace") or current_trace(),
     )
 
 

@@ -7,13 +7,15 @@ services that only some nodes ask for; a host performs those for which it was gi
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw
 
-from fieldfare.messages.beside import Beside, WebhookForm
+from fieldfare.messages.beside import Beside, Trace, WebhookForm
 from fieldfare.messages.frames import Position
+
+TraceStep: TypeAlias = Literal["store", "match", "deliver"]
 
 
 class Effect(msgspec.Struct, frozen=True, gc=False):
@@ -79,6 +81,16 @@ class Fetch(Effect, frozen=True):
     stream: str
     after: Position
     part: str = ""  # of the stream, if only the losses of that part are to be told
+
+
+class RecordStep(Effect, frozen=True):
+    """A step of a trace ends now. Not answered; only a node that was told that its host keeps traces asks for it."""
+
+    trace: Trace
+    step: TraceStep
+    topic: str
+    began_at: float
+    events: int
 
 
 # Conditions

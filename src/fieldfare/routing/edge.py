@@ -119,6 +119,7 @@ from fieldfare.routing.taker import Entry, Taker
 from fieldfare.routing.takers import Takers
 from fieldfare.routing.ticket_rights import require_own_subscription
 from fieldfare.routing.topic import Topic, TopicChange, Topics
+from fieldfare.routing.tracing import TraceSteps
 from fieldfare.routing.webhooks import RetryTimer, WebhookCalls
 
 _DEFAULTS = EdgeOptions()
@@ -195,6 +196,7 @@ class Edge:
                 self.moves,
                 self.advertisements,
                 self._step_soon,
+                TraceSteps(emit, lambda: self.deliveries.counts.delivered) if options.has_traces else None,
             ),
         )
         self.subscribing = Subscribing(

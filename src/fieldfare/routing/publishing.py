@@ -37,6 +37,7 @@ from fieldfare.routing.quotas import Quotas
 from fieldfare.routing.refusal import Refusal, require
 from fieldfare.routing.taker import Entry
 from fieldfare.routing.topic import Topic, Topics
+from fieldfare.routing.tracing import TraceSteps
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class PublishingPorts:
     moves: PublisherMoves
     advertisements: PublisherAdvertisements
     step_soon: Callable[[float], None]  # has `match_ready` called at the end of the host's round
+    traces: TraceSteps | None = None  # None: nobody keeps traces
 
 
 class Publishing:
@@ -70,6 +72,7 @@ class Publishing:
         self._deliver, self._deliver_matched = ports.deliver, ports.deliver_matched
         self._step_soon, self._quotas, self._export = ports.step_soon, ports.quotas, ports.export
         self._moves, self._advertisements = ports.moves, ports.advertisements
+        self._traces = ports.traces
         self._unstored_bytes = 0
         # What is matched here, in the order of positions.
         self._under_way: dict[Topic, deque[Publication | ImportedEvents]] = {}
@@ -172,6 +175,8 @@ class Publishing:
         match publication.state:
             case PublicationState.STORING:
                 self._confirm(publication)
+                if self._traces is not None:
+                    self._traces.stored(publication)
                 publication.topic.stored = publication.record.position + len(publication.rows) - 1
                 self._quotas.keep(publication.topic.tenant, publication.size_bytes, publication.record.expires_at)
                 self._move(publication, PublicationState.READY)
@@ -319,6 +324,7 @@ class Publishing:
         for publication in publications:
             record = publication.record
             topic.times.note(record.position, len(record.deliveries), publication.size_bytes, record.at)
+        delivered_before = 0 if self._traces is None else self._traces.delivered()
         if rows:
             topic.event_count += len(rows)
             if topic.matching == "spark":
@@ -328,6 +334,8 @@ class Publishing:
         if len(new) < len(publications):
             topic.matched = max(topic.matched, topic.stored)
         own = [publication for publication in new if isinstance(publication, Publication)]
+        if self._traces is not None:
+            self._traces.matched(own, delivered_before, now)
         if len(own) < len(new):
             entries = [entry for publication in own for entry in entries_of(publication.record)]
             rows = [row for publication in own for row in publication.rows]

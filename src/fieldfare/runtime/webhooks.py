@@ -27,13 +27,14 @@ import httpcore
 import msgspec
 
 from fieldfare.errors import WebhookAddressError
-from fieldfare.messages import CallWebhook, CheckWebhook, WebhookCalled, WebhookChecked
+from fieldfare.messages import TRACEPARENT, CallWebhook, CheckWebhook, Delivery, WebhookCalled, WebhookChecked
 from fieldfare.runtime.addresses import Addresses, Endpoint, endpoint_of
 from fieldfare.runtime.cloudevents import BATCH, JSON, STRUCTURED, batch, binary, structured
 from fieldfare.runtime.host import Capability, Host
 from fieldfare.runtime.tasks import Tasks
 from fieldfare.runtime.webhook_secrets import signing_key
 
+_delivery = msgspec.json.Decoder(Delivery)
 _PASSING = {408, 425, 429}  # of the 4xx, those that may be answered otherwise later
 
 
@@ -148,6 +149,8 @@ class Webhooks(Capability):
             ("webhook-id", message_id),
             ("webhook-timestamp", now),
         ]
+        if (trace := _trace(call)) is not None:
+            headers.append((TRACEPARENT, trace))
         key = self._keys.get(call.tenant, self._key)
         if key is not None:
             signed = hmac.digest(key, f"{message_id}.{now}.".encode() + body, sha256)
@@ -204,6 +207,14 @@ class _CheckedNetwork(httpcore.AsyncNetworkBackend):
                 except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                     failure = error
             raise failure
+
+
+def _trace(call: CallWebhook) -> str | None:
+    """The trace to which all events of a call belong, if that is one."""
+    if not all(b'"trace":' in bytes(event) for event in call.events):
+        return None
+    first, *others = {_delivery.decode(event).trace for event in call.events}
+    return None if others else first
 
 
 def _content(call: CallWebhook) -> tuple[list[tuple[str, str]], bytes]:
