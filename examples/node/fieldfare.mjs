@@ -62,11 +62,11 @@ export class Client {
     while (!signal?.aborted) {
       try {
         for await (const { id, event, data } of this.#stream(name, last, signal)) {
+          last = id ?? last;
           if (event === "notice") {
             onNotice(JSON.parse(data));
             continue;
           }
-          last = id;
           const delivery = JSON.parse(data);
           if (delivery.payload !== undefined) delivery.payload = Buffer.from(delivery.payload, "base64");
           yield { ...delivery, log: id.split("@")[1] ?? "" };
@@ -83,6 +83,7 @@ export class Client {
     const headers = { ...this.#headers, Accept: "text/event-stream", ...(last === null ? {} : { "Last-Event-ID": last }) };
     const response = await fetch(`${this.#url}/v1/subscriptions/${encodeURIComponent(name)}/stream`, { headers, signal });
     if (!response.ok) throw new Refused(await response.json());
+    if (response.status === 204) throw new Refused({ code: "taken over", status: 204, detail: "another reader took over" });
     let rest = "";
     for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) {
       const parts = (rest + chunk).split("\n\n");

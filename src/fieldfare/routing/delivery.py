@@ -157,6 +157,13 @@ class Deliveries:
         self.pump(topic, taker, now)
         self._tidy_soon(now)
 
+    def leave_in_hand(self, taker: Taker, link: str) -> None:
+        """A consumer goes, and will say what became of the events that it has got."""
+        if taker.subscription.consuming.is_shared and taker.outstanding is not None:
+            taker.outstanding.keep_in_hand(link)
+        else:
+            taker.track()  # so that they can be told one by one when nobody is attached
+
     def leave(self, taker: Taker, link: str, now: float) -> None:
         """A consumer takes no more: what it had is sent to others, and without them waits."""
         if len(taker.links) <= 1:
@@ -191,6 +198,9 @@ class Deliveries:
     def update(self, taker: Taker, subscription: Subscription, now: float) -> None:
         """A subscription asks for something else from now on, or is paused or resumed."""
         topic = self._topics.of(taker)
+        if subscription.condition != taker.subscription.condition and taker.waiting and taker.reads_log:
+            topic.reader.leave(taker)
+            taker.read_again(taker.waiting[0][0] - 1)  # what was not sent is matched anew
         taker.update(subscription, reads_log=topic.can_be_read_by(subscription.qos))
         self._go_on(topic, taker, now)
 
@@ -216,6 +226,7 @@ class Deliveries:
         if taker.outstanding is None:
             self.counts.acknowledged += taker.acknowledge(position, topic.matched, is_final=is_final)
         else:
+            position = min(position, max(topic.matched, taker.outstanding.upto))
             self._consumption.acknowledge(taker, link or taker.link or WEBHOOK, position, is_final=is_final)
         self._go_on(topic, taker, now)
 
@@ -224,11 +235,11 @@ class Deliveries:
         self._consumption.acknowledge_each(taker, positions)
         self._go_on(self._topics.of(taker), taker, now)
 
-    def refuse(self, taker: Taker, refusals: Sequence[Nack], now: float) -> None:
+    def refuse(self, taker: Taker, refusals: Sequence[Nack], now: float, link: str | None = None) -> None:
         """Single events could not be dealt with: they come again, or are given up."""
         topic = self._topics.of(taker)
         for each in refusals:
-            if self._consumption.refuse(taker, each.position, each.reason, each.delay_seconds, now):
+            if self._consumption.refuse(taker, each, link, now):
                 topic.reader.leave(taker)
                 taker.read_again(each.position - 1)
         self._go_on(topic, taker, now)
@@ -353,12 +364,21 @@ class Deliveries:
             taker.is_cursor_unwritten = False
             if taker.state is not TakerState.ENDED:
                 taker.settle(self._topics.of(taker).matched)
-                if taker.outstanding:
-                    self._log.append_lazily(outstanding_form(taker, taker.outstanding))
+                if taker.subscription.consuming.is_shared or taker.outstanding:
+                    self._write_outstanding(taker)
                     continue
                 moved.setdefault(taker.subscription.tenant, {})[taker.subscription.id] = taker.cursor
         for tenant, positions in moved.items():
             self._log.append_lazily(CursorsMoved(tenant, positions))
+
+    def _write_outstanding(self, taker: Taker) -> None:
+        """Of a shared one it is flushed: what a consumer has dealt with must not go to another one after a crash."""
+        if taker.outstanding is not None:
+            record = outstanding_form(taker, taker.outstanding)
+            if taker.subscription.consuming.is_shared:
+                self._log.append(record, None)
+            else:
+                self._log.append_lazily(record)
 
 
 def outstanding_form(taker: Taker, outstanding: Outstanding) -> EventsOutstanding:

@@ -122,6 +122,7 @@ class Taker:
         "handle",
         "id",
         "in_flight",
+        "index_handle",
         "is_changing",
         "is_cursor_unwritten",
         "is_ending",
@@ -144,6 +145,7 @@ class Taker:
         self.subscription = subscription
         self.id = subscription.id  # also here, since every delivery names it
         self.handle = handle
+        self.index_handle = handle  # by which its condition is in the topic's index: another one when it is changed
         self.reads_log = reads_log
         self.state = TakerState.DETACHED
         self.cursor = cursor
@@ -261,7 +263,7 @@ class Taker:
         if self.outstanding is not None:
             self.outstanding.leave_all(counts=self.subscription.consuming.is_shared)
             if self.reads_log:
-                self.outstanding.forget_bytes()
+                self.outstanding.forget_bytes(self.subscription.consuming.attempts_max)
             self.follow_outstanding()
         self.resume_after = self.cursor
         self._change(Cause.DETACHED)

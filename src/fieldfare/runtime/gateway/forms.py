@@ -18,11 +18,13 @@ from fieldfare.messages import (
     Notice,
     Position,
     PositionLog,
+    Start,
     Text,
     WebhookForm,
     WebhookUrl,
 )
-from fieldfare.qos import Durability, Matching, Offered, Published, Reliability, Requested, Seconds
+from fieldfare.messages.consuming_frames import REASON_CHARACTERS_MAX, Delay, LetterIds, Positions
+from fieldfare.qos import Consuming, Durability, Matching, Offered, Published, Reliability, Requested, Seconds
 from fieldfare.runtime.cloudevents import JSON
 from fieldfare.runtime.gateway.tickets import TICKET_SECONDS, TICKET_SECONDS_MAX
 
@@ -124,6 +126,8 @@ class NewSubscription(Form, frozen=True):
     webhook: WebhookUrl | None = None
     webhook_form: WebhookForm = "fieldfare"  # what it is called with
     log: PositionLog = ""  # to which the position `after` belongs; empty: to that of this edge
+    consuming: Consuming = Consuming()
+    start: Start | None = None  # where a new one begins, in place of `after`
 
 
 class SubscriptionMade(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -197,6 +201,12 @@ class TicketQuery(Form, frozen=True):
     ticket: TicketText | None = None
 
 
+class PageHomeQuery(HomeQuery, frozen=True):
+    """The same of who may be a web page."""
+
+    ticket: TicketText | None = None
+
+
 class NewTicket(Form, frozen=True):
     """A ticket for one subscription."""
 
@@ -213,17 +223,65 @@ class TicketMade(msgspec.Struct, frozen=True):
     websocket: str  # for a WebSocket with the subprotocol fieldfare.v1, which then attaches to the subscription
 
 
+TAKEN_OVER = ";taken-over"  # ends the id of a stream's last event: its reader is not to come again
+StreamPlace: TypeAlias = Annotated[
+    str, Meta(pattern=rf"^(-1|[0-9]{{1,19}})(@[0-9A-Za-z._-]{{1,64}})?({TAKEN_OVER})?$(?!\n)")
+]
+
+
 class StreamHeaders(msgspec.Struct, frozen=True, rename={"last_event_id": "last-event-id"}):
     """Where a stream goes on: it acknowledges up to there."""
 
-    last_event_id: Place | None = None
+    last_event_id: StreamPlace | None = None
 
 
 class Acknowledgement(Form, frozen=True):
-    """All events up to this position have been dealt with."""
+    """All events up to this position have been dealt with; or single ones, by their positions."""
+
+    position: Position | None = None
+    positions: Positions | None = None  # of a shared subscription, or one with a key, only these
+    log: PositionLog = ""  # to which it belongs; empty: to that of this edge
+
+    def __post_init__(self) -> None:
+        if (self.position is None) == (self.positions is None):
+            raise ValueError("give either `position` or `positions`")
+
+
+class RefusedEvent(Form, frozen=True):
+    """An event could not be dealt with."""
 
     position: Position
-    log: PositionLog = ""  # to which it belongs; empty: to that of this edge
+    reason: Annotated[str, Meta(max_length=REASON_CHARACTERS_MAX)] = ""
+    delay_seconds: Delay | None = None  # before it comes again; None: as the subscription's backoff says
+    attempt: Annotated[int, Meta(ge=1)] | None = None  # as its delivery said: of a later one this says nothing
+    log: PositionLog = ""  # to which the position belongs; empty: to that of this edge
+
+
+class NewStart(Form, frozen=True):
+    """Where a subscription goes on."""
+
+    start: Start
+
+
+class SubscriptionChange(Form, frozen=True):
+    """What a subscription asks for from now on; what is left out stays as it is."""
+
+    condition: ConditionText | None = None
+    qos: Requested | None = None
+    consuming: Consuming | None = None
+    webhook: Annotated[str, Meta(max_length=2048)] | None = None
+
+
+class ChosenLetters(Form, frozen=True):
+    """Which dead letters are meant."""
+
+    ids: LetterIds | None = None  # as the list has them; None: all
+
+
+class LetterCount(msgspec.Struct, frozen=True):
+    """So many dead letters were meant."""
+
+    count: int
 
 
 class TopicSettings(Form, frozen=True):

@@ -17,10 +17,10 @@ from msgspec import Raw
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from fieldfare.messages import Ack, Attach, Deliver, Delivery, EdgeFrame, Notice, Position, Subscribed
+from fieldfare.messages import Ack, Attach, Deliver, Delivery, Detach, EdgeFrame, Notice, Position, Subscribed
 from fieldfare.runtime.cloudevents import batch, notice_event, structured
 from fieldfare.runtime.gateway.exchange import REF, Exchange
-from fieldfare.runtime.gateway.forms import Polled, PollQuery
+from fieldfare.runtime.gateway.forms import TAKEN_OVER, Polled, PollQuery
 from fieldfare.runtime.gateway.mailbox import first_of
 from fieldfare.runtime.gateway.ports import GatewayOptions
 from fieldfare.runtime.gateway.problems import ProblemError
@@ -58,6 +58,7 @@ async def poll(
                     break
                 frames += await exchange.take()
     events = [_delivery.decode(raw) for raw in _events(frames)]
+    exchange.send(Detach(subscription, keeps_events=True))
     position = events[-1].position if events else subscribed.position
     notices = [frame for frame in frames if isinstance(frame, Notice) and not _is_mark(frame)]
     if cloudevents_topic is None:
@@ -92,18 +93,30 @@ class StreamForm:
     subscribed: Subscribed
     cloudevents_topic: str | None = None
 
-    def lines(self, frame: EdgeFrame) -> bytes:
+    def lines(self, frame: EdgeFrame, *, is_cut_off: bool) -> bytes:
         """A frame as server-sent events."""
         if isinstance(frame, Deliver):
             return b"".join(map(self._event, frame.events))
-        return b"event: notice\ndata: %b\n\n" % msgspec.json.encode(frame) if isinstance(frame, Notice) else b""
+        if not isinstance(frame, Notice):
+            return b""
+        place = b"" if is_cut_off else self._next_place(frame)
+        return b"%bevent: notice\ndata: %b\n\n" % (place, msgspec.json.encode(frame))
+
+    def _next_place(self, notice: Notice) -> bytes:
+        """With what id a reader comes again: after a seek, the new place; one that was taken over from, not at all."""
+        if notice.kind == "seek" and notice.position is not None:
+            return b"id: %b\n" % self._place(notice.position)
+        return b"id: -1%b\n" % TAKEN_OVER.encode() if notice.kind == "detached" else b""
 
     def _event(self, raw: Raw) -> bytes:
-        position, log = _delivery.decode(raw).position, self.subscribed.log.encode()
         text = bytes(raw) if self.cloudevents_topic is None else structured(raw, self.cloudevents_topic)
         # A line break may stand between the tokens of JSON, but would end a line of the stream.
         data = text.replace(b"\r", b" ").replace(b"\n", b" ")
-        return b"id: %d%b\ndata: %b\n\n" % (position, b"@" + log if log else b"", data)
+        return b"id: %b\ndata: %b\n\n" % (self._place(_delivery.decode(raw).position), data)
+
+    def _place(self, position: Position) -> bytes:
+        log = self.subscribed.log.encode()
+        return b"%d%b" % (position, b"@" + log if log else b"")
 
 
 class EventStream(Response):
@@ -125,6 +138,7 @@ class EventStream(Response):
         self._subscription = form.subscribed.subscription
         self._frames = frames  # that came with the answer to the attachment
         self._options = options
+        self._is_cut_off = False  # the connection to the broker is gone: the reader is to come again
         self._ended = ended
         del self.headers["content-length"]
         self.headers["X-Accel-Buffering"] = "no"  # some proxies would collect events before they pass them on
@@ -142,9 +156,10 @@ class EventStream(Response):
         frames, is_open = self._frames, True
         while is_open:
             if frames:
-                await self._send(send, b"".join(map(self._form.lines, frames)))
+                lines = (self._form.lines(frame, is_cut_off=self._is_cut_off) for frame in frames)
+                await self._send(send, b"".join(lines))
                 self._free(frames)
-            is_open = not any(isinstance(frame, Notice) and frame.kind == "detached" for frame in frames)
+            is_open = not any(isinstance(frame, Notice) and frame.kind in ("detached", "seek") for frame in frames)
             frames = await self._next(send) if is_open else []
         await send({"type": "http.response.body", "body": b""})
 
@@ -157,6 +172,7 @@ class EventStream(Response):
             except TimeoutError:
                 await self._send(send, _HEARTBEAT)
             except ProblemError as error:
+                self._is_cut_off = True
                 return [Notice(self._subscription, "detached", str(error))]
 
     async def _send(self, send: Send, chunk: bytes) -> None:
