@@ -19,12 +19,13 @@ import websockets
 from fieldfare.errors import UnauthenticatedError
 from fieldfare.messages import EDGE_RECORDS, PROTOCOL, Identity
 from fieldfare.routing.edge import Edge
+from fieldfare.routing.options import EdgeOptions
 from fieldfare.runtime.absent import NoPipeline, NoWebhooks
 from fieldfare.runtime.compiling import Compiling
 from fieldfare.runtime.gateway.application import application
 from fieldfare.runtime.gateway.ports import Broker, Gateway, GatewayOptions
 from fieldfare.runtime.gateway.sockets import ConnectionLimits, server_options
-from fieldfare.runtime.host import Host
+from fieldfare.runtime.host import Capability, Host
 from fieldfare.runtime.log_thread import LogThread
 from fieldfare.store.journal import Journal
 
@@ -38,11 +39,19 @@ AUTHORIZED = {"Authorization": "Bearer all"}
 class Tokens:
     """An authenticator with a few tokens that everybody knows."""
 
+    def __init__(self) -> None:
+        self.revoked: set[str] = set()  # tenants
+
     def identify(self, token: str | None, client_host: str) -> Identity:
         assert client_host == "127.0.0.1"
         if token is None or token not in TOKENS:
             raise UnauthenticatedError("the token is missing or not known")
         return TOKENS[token]
+
+    def check_again(self, identity: Identity, client_host: str) -> None:
+        assert client_host == "127.0.0.1"
+        if identity.tenant in self.revoked:
+            raise UnauthenticatedError("the token was revoked")
 
 
 @dataclass
@@ -77,6 +86,8 @@ async def serving(
     options: GatewayOptions | None = None,
     limits: ConnectionLimits | None = None,
     broker: Broker | None = None,
+    webhooks: Capability | None = None,
+    telemetry: Capability | None = None,
     **server_settings: Any,
 ) -> AsyncIterator[Served]:
     with (
@@ -84,8 +95,10 @@ async def serving(
         Journal(Path(folder, "log"), EDGE_RECORDS) as journal,
         socket.create_server(("127.0.0.1", 0)) as listener,
     ):
-        edge = Edge("edge", random.Random(1))
-        host = Host(edge, LogThread(journal), Compiling(), NoWebhooks(), NoPipeline())
+        edge = Edge("edge", random.Random(1), EdgeOptions(has_traces=telemetry is not None))
+        host = Host(
+            edge, LogThread(journal), Compiling(), webhooks or NoWebhooks(), NoPipeline(), *filter(None, [telemetry])
+        )
         served = Served(listener.getsockname()[1], edge, host)
         await host.start()
         gateway = Gateway(broker or host, Tokens(), options or GatewayOptions())

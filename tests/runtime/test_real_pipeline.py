@@ -12,6 +12,8 @@ from msgspec import Raw
 from tests.faults.processes import environment, users_of, wait_until
 from tests.runtime.spark_bridge import Effect, Events, Handed, Matched, Ready, Said, Subscription
 
+from fieldfare.messages import Beside
+
 OURS, TRAFFIC = "ours", "traffic"
 
 
@@ -59,14 +61,16 @@ def test_a_bridge_over_spark_survives_a_kill_and_leaves_nobody_behind(tmp_path: 
     pytest.importorskip("pyspark")
     first = RealBridge(tmp_path, -1, {})
     try:
-        first.perform(Subscription(1, OURS, TRAFFIC, "slow", "speed < 25 AND place.city = 'York'"))
+        first.perform(Subscription(1, OURS, TRAFFIC, "slow", "speed < 25 AND place.city = 'York' AND ce.type = 'slow'"))
         assert first.says() == Handed(1)
         event = Raw(b'{ "speed": 20.50, "place": {"city": "York"} }')
-        first.perform(Events(2, OURS, TRAFFIC, 1.5, "sensor", ["a"], [event]))
+        beside = Beside(bytes(range(256)), {"specversion": "1.0", "id": "a", "source": "/sensor", "type": "slow"})
+        first.perform(Events(2, OURS, TRAFFIC, 1.5, "sensor", ["a"], [event], [beside]))
         said = first.wait_for(Handed, Matched, Ready)
         [matched] = [message for message in said if isinstance(message, Matched)]
-        assert [(found.id, found.event, found.subscriptions) for found in matched.events] == [("a", event, ["slow"])]
-        first.perform(Events(3, OURS, TRAFFIC, 2.5, None, ["b"], [event]))
+        [found] = matched.events
+        assert (found.id, found.event, found.subscriptions, found.beside) == ("a", event, ["slow"], beside)
+        first.perform(Events(3, OURS, TRAFFIC, 2.5, None, ["b"], [event], [beside]))
         first.wait_for(Handed)
     finally:
         first.process.kill()

@@ -19,7 +19,7 @@ from msgspec import Raw
 from tests.runtime.small_pipeline import SmallPipeline
 
 from fieldfare.events import UnreadableError
-from fieldfare.messages import HandedOver, HandEvents, HandSubscription, Input, PipelineMatched
+from fieldfare.messages import Beside, Envelope, HandedOver, HandEvents, HandSubscription, Input, PipelineMatched
 from fieldfare.pipeline.json_events import JsonEvents
 from fieldfare.pipeline.ledger import Slice
 from fieldfare.runtime.spark import SparkBridge, SparkOptions, SparkTopic
@@ -381,5 +381,27 @@ def test_columns_are_remembered_and_of_the_kind_that_came_first(tmp_path: Path) 
         assert folder.open() == {"speed": "DOUBLE", "place.city": "STRING", "is_wet": "BOOLEAN"}
         [event, _] = max(folder.events.iterdir()).read_bytes().splitlines()
         assert "speed" not in msgspec.json.decode(event)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("schema", [None, "n BIGINT, ce STRUCT<type: STRING>"])
+def test_what_events_carry_beside_their_attributes_comes_back(tmp_path: Path, schema: str | None) -> None:
+    envelope: Envelope = {"specversion": "1.0", "id": "1", "source": "/here", "type": "org.example.count"}
+    beside = [Beside(bytes(range(256))), Beside(envelope=envelope), None]
+
+    async def scenario() -> None:
+        edge = Edge()
+        schemas = {} if schema is None else {(OURS, TRAFFIC): schema}
+        async with bridged(tmp_path, edge, schemas=schemas) as bridge:
+            condition = "n IN (1, 3) OR ce.type = 'org.example.count'"
+            await handed(bridge, edge, subscribe(1, "all", "n > 0"), subscribe(2, "some", condition))
+            effect = hand_events(3, b'{"n":1}', b'{"n":2}', b'{"n":3}')
+            await handed(bridge, edge, msgspec.structs.replace(effect, beside=beside))
+            SmallPipeline(tmp_path, OURS, TRAFFIC).step()
+            await until(lambda: edge.matched, "a batch comes back")
+        [matched] = edge.matched
+        assert [event.beside for event in matched.events] == beside
+        assert [sorted(event.subscriptions) for event in matched.events] == [["all", "some"]] * 3
 
     run(scenario)

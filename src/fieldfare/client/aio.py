@@ -20,9 +20,9 @@ from typing import Any, Self, TypeAlias, TypeVar, Unpack, overload
 
 import msgspec
 
-from fieldfare.client import wire
 from fieldfare.client.inbox import Inbox
 from fieldfare.client.options import ClientOptions
+from fieldfare.client.publish_options import PublishOptions, publish_frame
 from fieldfare.client.publisher_mover import PublisherMover
 from fieldfare.client.session_runner import SessionRunner
 from fieldfare.client.subscription import Subscription, SubscriptionOptions
@@ -30,8 +30,8 @@ from fieldfare.client.subscription_control import SubscriptionControl
 from fieldfare.client.transport import Edges, Transport
 from fieldfare.client.window_budget import WindowBudget
 from fieldfare.errors import RefusedError
-from fieldfare.messages import Attach, DeclareTopic, List, Notice, Publish, Subscribe, Unsubscribe
-from fieldfare.qos import Matching, Offered, Published, Requested
+from fieldfare.messages import Attach, DeclareTopic, List, Notice, Subscribe, Unsubscribe
+from fieldfare.qos import Matching, Offered, Requested
 
 T = TypeVar("T")
 Attributes: TypeAlias = dict[str, Any]
@@ -151,31 +151,20 @@ class Client(SubscriptionControl):
         """Whether there is a connection at this moment."""
         return self._runner.session.is_connected
 
-    async def publish(
-        self, topic: str, events: Any, *, ids: Sequence[str] | None = None, qos: Published | None = None
-    ) -> None:
+    async def publish(self, topic: str, events: Any, **options: Unpack[PublishOptions]) -> None:
         """Publish an event, or a list of events that are accepted all or none; return when they are accepted.
 
         An event is a mapping, a msgspec.Struct or a dataclass. Bytes are its JSON; so is a msgspec.Raw, which is
-        trusted to be sound and on one line.
+        trusted to be sound and on one line. With `payload=b"…"` it carries bytes that only its receivers read.
         """
-        await (await self.publish_soon(topic, events, ids=ids, qos=qos))
+        await (await self.publish_soon(topic, events, **options))
 
-    async def publish_soon(
-        self, topic: str, events: Any, *, ids: Sequence[str] | None = None, qos: Published | None = None
-    ) -> asyncio.Future[Any]:
+    async def publish_soon(self, topic: str, events: Any, **options: Unpack[PublishOptions]) -> asyncio.Future[Any]:
         """Publish, but wait only while too many publications have no answer yet; the future is done when accepted.
 
         Those of one client arrive in the order in which they were published.
         """
-        events = events if isinstance(events, (list, tuple)) else [events]
-        frame = Publish(
-            0,
-            topic,
-            [wire.raw(event) for event in events],
-            ids=None if ids is None else list(ids),
-            qos=qos or Published(),
-        )
+        frame = publish_frame(topic, events, options)
         runner = await self._room_to_publish()
         return runner.ask(lambda key, now: runner.session.publish(key, frame, now))
 

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from fieldfare.errors import EventError
-from fieldfare.messages import Delivery, Position
+from fieldfare.messages import Delivery, Envelope, Position
 
 T = TypeVar("T")
 
@@ -48,6 +48,21 @@ class Event(Generic[T]):
     def publisher(self) -> str | None:
         """Who published it, if that is known."""
         return self._delivery.publisher
+
+    @property
+    def payload(self) -> bytes | None:
+        """The bytes that its publisher sent beside its attributes, if any."""
+        return self._delivery.payload
+
+    @property
+    def envelope(self) -> Envelope | None:
+        """If it is a CloudEvent: its type, source, subject, extensions and all else but its data."""
+        return self._delivery.envelope
+
+    @property
+    def trace(self) -> str | None:
+        """The context of the trace to which it belongs, as W3C's traceparent has it."""
+        return self._delivery.trace
 
     @property
     def attempt(self) -> int:

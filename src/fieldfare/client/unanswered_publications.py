@@ -63,6 +63,7 @@ class UnansweredPublications:
     def add(self, key: Key, frame: Publish) -> UnansweredPublication:
         """Take a publication, and number its events."""
         nbytes = sum(memoryview(event).nbytes for event in frame.events)
+        nbytes += sum(len(payload or b"") for payload in frame.payloads or ())
         publication = UnansweredPublication(key, self, replace(frame, publisher=self.publisher), self._next, nbytes)
         self._unanswered[publication] = None
         self._next = publication.end

@@ -83,8 +83,8 @@ def raw(event: Any) -> msgspec.Raw:
 def check(frame: ClientFrame) -> None:
     """Raise RefusedError for a frame that an edge could not read: it could not say which request it refuses."""
     if isinstance(frame, Publish):
-        _check_events(frame.events)
-        frame = replace(frame, events=[])
+        _check_events(frame.events, frame.payloads or ())
+        frame = replace(frame, events=[], payloads=None)
     try:
         line = _encoder.encode(frame)
         _requests.decode(line)
@@ -92,11 +92,14 @@ def check(frame: ClientFrame) -> None:
         raise RefusedError("invalid", in_words(error)) from error
 
 
-def _check_events(events: Sequence[msgspec.Raw]) -> None:
+def _check_events(events: Sequence[msgspec.Raw], payloads: Sequence[bytes | None]) -> None:
     sizes = [memoryview(event).nbytes for event in events]
+    for number, payload in enumerate(payloads):
+        sizes[number] += len(payload or b"")
     if not 1 <= len(sizes) <= EVENTS_MAX:
         raise RefusedError("invalid", f"a publication has 1 to {EVENTS_MAX:,} events, not {len(sizes):,}: divide it")
     if max(sizes) > EVENT_BYTES_MAX:
         raise RefusedError("invalid", f"an event has {max(sizes):,} bytes, but {EVENT_BYTES_MAX:,} are the most")
-    if sum(sizes) + len(sizes) > FRAME_BYTES_MAX - _HEAD_BYTES:
+    in_base64 = sum(len(payload or b"") // 3 + 4 for payload in payloads)  # more than the bytes that are encoded
+    if sum(sizes) + in_base64 + len(sizes) > FRAME_BYTES_MAX - _HEAD_BYTES:
         raise RefusedError("invalid", f"a publication has {sum(sizes):,} bytes in all, which is too much: divide it")

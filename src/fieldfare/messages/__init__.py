@@ -4,6 +4,7 @@ A node is a state machine: `node.handle(message, now) -> effects`. A message is 
 effect something its host is to do. Nodes have no sockets, files, clocks or randomness of their own; one host performs
 effects on asyncio, another under a virtual clock (see `fieldfare.runtime` and `fieldfare.simulation`).
 
+    beside    what an event carries beside its attributes: a payload, a CloudEvent's envelope, the context of a trace
     broker_frames   what brokers send to each other, and broker_codec how it travels
     coordination    what a broker tells its coordination, and is told
     frames    what a client and its edge send to each other
@@ -18,6 +19,21 @@ effects on asyncio, another under a virtual clock (see `fieldfare.runtime` and `
 `now` is seconds since 1970 by a clock that never jumps: a host reads the time once and then counts monotonically.
 """
 
+from fieldfare.messages.beside import (
+    ENVELOPE_PREFIX,
+    TRACEPARENT,
+    Beside,
+    Envelope,
+    Trace,
+    WebhookForm,
+    all_attributes,
+    beside,
+    check_envelope,
+    check_names,
+    envelope_attributes,
+    is_trace,
+    trace_of,
+)
 from fieldfare.messages.broker_frames import (
     BROKER_PROTOCOL,
     AnyBrokerFrame,
@@ -83,10 +99,12 @@ from fieldfare.messages.effects import (
     HandEvents,
     HandSubscription,
     MergeInterest,
+    RecordStep,
     Send,
     SendDatagram,
     SetTimer,
     SummariseInterest,
+    TraceStep,
     UsePipeline,
     Warn,
 )
@@ -123,6 +141,7 @@ from fieldfare.messages.frames import (
     Text,
     Unsubscribe,
     Unsubscribed,
+    WebhookUrl,
     Window,
 )
 from fieldfare.messages.identities import (
@@ -235,6 +254,7 @@ __all__ = [
     "BROKER_PROTOCOL",
     "CONDITION_CHARACTERS_MAX",
     "EDGE_RECORDS",
+    "ENVELOPE_PREFIX",
     "EVENTS_MAX",
     "EVENT_BYTES_MAX",
     "FRAME_BYTES_MAX",
@@ -242,6 +262,7 @@ __all__ = [
     "PROTOCOL",
     "REASON_CHARACTERS_MAX",
     "SEAL_BYTES",
+    "TRACEPARENT",
     "Absent",
     "Accepted",
     "Ack",
@@ -259,6 +280,7 @@ __all__ = [
     "AssignTopic",
     "Attach",
     "BatchStored",
+    "Beside",
     "BrokerFrame",
     "BrokerIdentity",
     "CallWebhook",
@@ -294,6 +316,7 @@ __all__ = [
     "EdgeRetired",
     "EdgesPinged",
     "Effect",
+    "Envelope",
     "EventsMissed",
     "EventsOutstanding",
     "EventsStored",
@@ -358,6 +381,7 @@ __all__ = [
     "Received",
     "Record",
     "RecordCodec",
+    "RecordStep",
     "Redrive",
     "Ref",
     "RefusalCode",
@@ -400,6 +424,8 @@ __all__ = [
     "TopicOffer",
     "TopicSeen",
     "TopicStored",
+    "Trace",
+    "TraceStep",
     "TreeFrame",
     "Unadvertise",
     "Unreachable",
@@ -412,12 +438,21 @@ __all__ = [
     "Warn",
     "WebhookCalled",
     "WebhookChecked",
+    "WebhookForm",
+    "WebhookUrl",
     "Window",
     "Withdraw",
+    "all_attributes",
+    "beside",
+    "check_envelope",
+    "check_names",
     "edge_of",
+    "envelope_attributes",
     "is_part",
+    "is_trace",
     "names_of",
     "own_part_of",
     "remote_id",
     "stream_of",
+    "trace_of",
 ]

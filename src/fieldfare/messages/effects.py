@@ -7,12 +7,15 @@ services that only some nodes ask for; a host performs those for which it was gi
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw
 
+from fieldfare.messages.beside import Beside, Trace, WebhookForm
 from fieldfare.messages.frames import Position
+
+TraceStep: TypeAlias = Literal["store", "match", "deliver"]
 
 
 class Effect(msgspec.Struct, frozen=True, gc=False):
@@ -80,6 +83,16 @@ class Fetch(Effect, frozen=True):
     part: str = ""  # of the stream, if only the losses of that part are to be told
 
 
+class RecordStep(Effect, frozen=True):
+    """A step of a trace ends now. Not answered; only a node that was told that its host keeps traces asks for it."""
+
+    trace: Trace
+    step: TraceStep
+    topic: str
+    began_at: float
+    events: int
+
+
 # Conditions
 
 
@@ -126,6 +139,7 @@ class CallWebhook(Effect, frozen=True):
     topic: str
     position: Position  # of the last event
     events: list[Raw]  # each a Delivery
+    form: WebhookForm = "fieldfare"
 
 
 # The Spark pipeline
@@ -150,6 +164,7 @@ class HandEvents(Effect, frozen=True):
     publisher: str | None
     ids: list[str]
     events: list[Raw]
+    beside: list[Beside | None] | None = None  # one for each event; None: none has anything
 
 
 class HandSubscription(Effect, frozen=True):

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Raw
 
+from fieldfare.messages.beside import Envelope, Trace, WebhookForm
 from fieldfare.qos import Consuming, Matching, Offered, Published, Requested
 
 PROTOCOL = "fieldfare.v1"  # the WebSocket subprotocol; a change that old clients cannot read gets a new name
@@ -23,7 +24,14 @@ Position: TypeAlias = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
 Ref: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # a client's number for a request, which the answer repeats
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$(?!\n)"  # a `$` alone would let a line break follow
 Name: TypeAlias = Annotated[str, Meta(pattern=NAME_PATTERN)]  # of a topic, a subscription
-ConditionText: TypeAlias = Annotated[str, Meta(max_length=CONDITION_CHARACTERS_MAX)]
+ConditionText: TypeAlias = Annotated[
+    str,
+    Meta(
+        max_length=CONDITION_CHARACTERS_MAX,
+        extra_json_schema={"format": "fieldfare-condition"},  # docs/conditions.md says what it may be
+    ),
+]
+WebhookUrl: TypeAlias = Annotated[str, Meta(max_length=2048, extra_json_schema={"format": "fieldfare-webhook"})]
 Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]  # an id that others made
 Window: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
 # The id of an edge's log. Positions belong to one; empty: the client has none yet.
@@ -68,6 +76,9 @@ class Publish(Frame, frozen=True, tag="publish"):
     sequence: Annotated[int, Meta(ge=0)] | None = None  # of the first of these events
     ids: list[Text] | None = None  # one for each event
     qos: Published = Published()
+    payloads: list[bytes | None] | None = None  # one for each event, in base64: bytes that only the receiver reads
+    envelopes: list[Envelope | None] | None = None  # one for each event: the attributes of the CloudEvent that it is
+    trace: Trace | None = None  # to which these events belong
 
 
 class Subscribe(Frame, frozen=True, tag="subscribe"):
@@ -89,13 +100,14 @@ class Subscribe(Frame, frozen=True, tag="subscribe"):
     name: Name | None = None
     after: Position | None = None  # deliver what came after this position; None: from now on, or as durability says
     window: Window = 1024  # so many events may be on their way without an acknowledgement
-    webhook: Annotated[str, Meta(max_length=2048)] | None = None  # deliver by POST to this URL; needs a name
+    webhook: WebhookUrl | None = None  # deliver by POST to this URL; needs a name
     wants_mark: bool = False  # send a notice `caught_up` when all that was there has been sent
     log: PositionLog | None = None
     is_name_new: bool = False  # the name was made up for this request: other edges need not be asked for it
     previous: Text | None = None  # with `after`: the id of the unnamed subscription that this one goes on with
     consuming: Consuming = Consuming()
     start: Start | None = None  # where a new one begins, in place of `after`; one that exists goes on where it was
+    webhook_form: WebhookForm = "fieldfare"  # what the webhook is called with
 
 
 class Attach(Frame, frozen=True, tag="attach"):
@@ -212,6 +224,9 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     at: float  # when it was accepted, in seconds since 1970
     event: Raw  # as it was published
     publisher: str | None = None
+    payload: bytes | None = None  # in base64
+    envelope: Envelope | None = None  # of a CloudEvent: all but its data, which are the event or the payload
+    trace: Trace | None = None  # the context of the trace to which it belongs, as W3C's traceparent has it
     attempt: int = 1  # 2 and more: it was refused, or not dealt with in time, and comes again
 
 

@@ -15,6 +15,7 @@ class Identity(msgspec.Struct, frozen=True, gc=False):
     tenant: str
     rights: dict[Right, tuple[str, ...]]
     token: str | None = None  # the id of the token that it proved itself with
+    subscription: str | None = None  # it came with a ticket, and may take the events of this one only
 
     def may(self, right: Right, topic: str) -> bool:
         """Whether this right is given for this topic."""

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from fieldfare.messages.beside import Beside
 from fieldfare.messages.frames import Position
 from fieldfare.messages.identities import LinkIdentity
 
@@ -149,6 +150,7 @@ class MatchedEvent(msgspec.Struct, frozen=True, array_like=True):
     at: float
     event: Raw
     subscriptions: list[str]
+    beside: Beside | None = None
 
 
 class PipelineMatched(Input, frozen=True):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeAlias
+
+import msgspec
 
 from fieldfare.messages.consuming_frames import (
     AckEach,
@@ -82,3 +85,28 @@ EdgeFrame: TypeAlias = (
     | MovePublisher
     | PingEdges
 )
+# The answer to each request; any may be answered by Refused instead. Frames without a ref are not answered.
+ANSWERS: Mapping[type[msgspec.Struct], type[msgspec.Struct]] = {
+    Publish: Accepted,
+    Subscribe: Subscribed,
+    Attach: Subscribed,
+    Unsubscribe: Unsubscribed,
+    List: Listed,
+    Seal: Sealed,
+    **dict.fromkeys(
+        (
+            Adopt,
+            Advertise,
+            Change,
+            DeclareTopic,
+            DropDeadLetters,
+            PauseDelivery,
+            Redrive,
+            ResumeDelivery,
+            Seek,
+            SetWindow,
+            Unadvertise,
+        ),
+        Done,
+    ),
+}

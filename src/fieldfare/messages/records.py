@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from fieldfare.messages.beside import WebhookForm
 from fieldfare.messages.frames import Position
 from fieldfare.messages.move_frames import Follows, SealedPublisher
 from fieldfare.messages.streams import Span, own_part_of, stream_of
@@ -54,6 +55,7 @@ class SubscriptionStored(_Record, frozen=True, tag="s"):
     since: float = 0.0  # events that were accepted before this time are not for it
     is_paused: bool = False
     is_moved: bool = False  # of one that exists: it goes on after `position`, wherever it was
+    webhook_form: WebhookForm = "fieldfare"
 
 
 class SubscriptionRemoved(_Record, frozen=True, tag="r"):

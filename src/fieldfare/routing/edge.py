@@ -118,7 +118,9 @@ from fieldfare.routing.subscription_requests import (
 )
 from fieldfare.routing.taker import Entry, Taker
 from fieldfare.routing.takers import Takers
+from fieldfare.routing.ticket_rights import require_own_subscription
 from fieldfare.routing.topic import Topic, TopicChange, Topics
+from fieldfare.routing.tracing import TraceSteps
 from fieldfare.routing.webhooks import RetryTimer, WebhookCalls
 
 _DEFAULTS = EdgeOptions()
@@ -195,6 +197,7 @@ class Edge:
                 self.moves,
                 self.advertisements,
                 self._step_soon,
+                TraceSteps(emit, lambda: self.deliveries.counts.delivered) if options.has_traces else None,
             ),
         )
         self.subscribing = Subscribing(
@@ -522,6 +525,8 @@ class Edge:
                 self.overlay.received(message, now)
             return  # else it was closed meanwhile
         try:
+            if identity.subscription is not None:
+                require_own_subscription(identity, message.frame)
             self._requests[type(message.frame)](message.link, identity, message.frame, now)
         except Refusal as refusal:
             self.replies.refuse(message.link, getattr(message.frame, "ref", None), refusal)

@@ -14,7 +14,7 @@ from itertools import groupby
 
 import msgspec
 
-from fieldfare.messages import Delivery, ExportedEvent, HandEvents
+from fieldfare.messages import Delivery, ExportedEvent, HandEvents, beside
 from fieldfare.routing.lifespans import lifespan_step
 from fieldfare.routing.origin import Arrival, Origin
 from fieldfare.routing.ports import Asking
@@ -66,7 +66,9 @@ class Handing:
     def _hand(self, part: HandedPart) -> None:
         key = part.range.arrival.origin.topic.key
         ids, events = [event.id for event in part.events], [event.event for event in part.events]
-        self._pipeline.ask(lambda number: HandEvents(number, *key, part.at, part.publisher, ids, events), part)
+        carried = [beside(event.payload, event.envelope, event.trace) for event in part.events]
+        extra = carried if any(carried) else None
+        self._pipeline.ask(lambda number: HandEvents(number, *key, part.at, part.publisher, ids, events, extra), part)
 
     def handed(self, part: HandedPart, failure: str | None) -> None:
         """The pipeline has a part, or could not take it."""

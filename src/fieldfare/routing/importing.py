@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from fieldfare.events import event_attributes
 from fieldfare.messages import (
     Confirm,
     Delivery,
@@ -32,6 +31,7 @@ from fieldfare.messages import (
     Taken,
     TopicKey,
     Version,
+    all_attributes,
     edge_of,
 )
 from fieldfare.routing.handing import Handing
@@ -382,8 +382,8 @@ def stored_again(events: Sequence[ExportedEvent], first: Position) -> tuple[list
     rows, deliveries = [], []
     for position, event in enumerate(events, first):
         made = _delivery.decode(event.delivery)
-        deliveries.append(_encode(Delivery(position, made.id, made.at, made.event, made.publisher)))
-        rows.append(event_attributes(bytes(made.event)))
+        deliveries.append(_encode(msgspec.structs.replace(made, position=position)))
+        rows.append(all_attributes(bytes(made.event), made.envelope))
     return rows, deliveries
 
 

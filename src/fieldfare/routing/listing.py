@@ -80,6 +80,7 @@ def _subscription_item(edge: Edge, taker: Taker) -> dict[str, Any]:
         "is_durable": subscription.is_durable,
         "is_attached": taker.is_attached,
         "webhook": subscription.webhook,
+        "webhook_form": subscription.webhook_form,
         "consuming": msgspec.structs.asdict(subscription.consuming),
         "is_shared": subscription.consuming.is_shared,
         "consumers": len(taker.links),

@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from fieldfare.events import event_attributes
-from fieldfare.messages import Delivery, EventsStored, Follows, Position
+from fieldfare.messages import Delivery, EventsStored, Follows, Position, all_attributes
 from fieldfare.routing.taker import Entry, Taker
 
 Matches: TypeAlias = Iterable[tuple[Taker, list[Entry]]]
@@ -36,4 +35,5 @@ def follows_of(records: Iterable[EventsStored]) -> dict[Position, Follows]:
 
 def attributes_in(entry: Entry) -> Mapping[str, Any]:
     """The attributes of an event that comes from the log."""
-    return event_attributes(bytes(_delivery.decode(entry[2]).event))
+    delivery = _delivery.decode(entry[2])
+    return all_attributes(bytes(delivery.event), delivery.envelope)

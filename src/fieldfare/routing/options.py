@@ -32,4 +32,5 @@ class EdgeOptions:
     dead_letters_max: int = 1000  # of a subscription
     dead_letter_bytes_max: int = 2 * 1024 * 1024  # of a subscription: they are listed in one frame
     has_pipeline: bool = True  # False: topics that Spark would match are refused
+    has_traces: bool = False  # its host keeps traces, and is told the steps of those that events belong to
     quotas: Mapping[str, Quota] = field(default_factory=dict)  # by tenant; `*` for those that have none of their own

@@ -284,4 +284,5 @@ def stored_form(made: Subscription, cursor: Position, *, is_moved: bool = False)
         made.since,
         made.is_paused,
         is_moved,
+        made.webhook_form,
     )

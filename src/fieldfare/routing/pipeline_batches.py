@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from fieldfare.messages import BatchStored, Delivery, EventsStored, MatchedEvent, PipelineMatched, Position
+from fieldfare.messages import BatchStored, Beside, Delivery, EventsStored, MatchedEvent, PipelineMatched, Position
 from fieldfare.routing.delivery import Deliveries
 from fieldfare.routing.ports import Emit, LogPort, Positions
 from fieldfare.routing.quotas import Quotas
@@ -61,10 +61,7 @@ class PipelineBatches:
         new = _new(topic, message.events)
         wanted = [event for event in new if self._known_ids(topic, event)]
         first = self._positions.take(len(wanted))
-        deliveries = [
-            _encode(Delivery(position, event.id, event.at, event.event, event.publisher))
-            for position, event in enumerate(wanted, first)
-        ]
+        deliveries = [_encode(_delivery(position, event)) for position, event in enumerate(wanted, first)]
         names = [self._known_ids(topic, event) for event in wanted]
         newest = max((event.at for event in wanted), default=now)  # some may have waited long at another edge
         expires_at = newest + topic.offered.lifespan_seconds
@@ -103,6 +100,11 @@ class PipelineBatches:
         batch.topic.batch = min(batch.topic.batch, batch.number - 1)
         for event in batch.events:
             batch.topic.matched_ids.take_back(event.publisher, [event.id])
+
+
+def _delivery(position: Position, event: MatchedEvent) -> Delivery:
+    own = event.beside or Beside()
+    return Delivery(position, event.id, event.at, event.event, event.publisher, own.payload, own.envelope, own.trace)
 
 
 def _new(topic: Topic, events: Sequence[MatchedEvent]) -> list[MatchedEvent]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from fieldfare.messages import EventsStored, Publish
+from fieldfare.messages import Beside, EventsStored, Publish
 from fieldfare.routing.topic import Topic
 
 
@@ -62,6 +62,7 @@ class Publication:
     ids: list[str]  # the names, where the publisher gave them
     sequence: int | None  # of the first event
     state: PublicationState
+    carried: list[Beside | None] | None = None  # beside the attributes of each event; None: nothing
     size_bytes: int = field(init=False)
     is_for_pipeline: bool = field(init=False)
 

@@ -13,13 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from msgspec import Raw
 
-from fieldfare.events import UnreadableError, event_attributes
 from fieldfare.messages import (
-    EVENT_BYTES_MAX,
     Accepted,
-    Delivery,
     EventsStored,
     Follows,
     HandEvents,
@@ -34,14 +30,14 @@ from fieldfare.routing.matches import entries_of, follows_of
 from fieldfare.routing.moved_publisher import PublisherKey
 from fieldfare.routing.ports import Asking, LogPort, Positions, Replies
 from fieldfare.routing.publication import NOT_SAFE, ImportedEvents, Publication, PublicationState, Repetition
+from fieldfare.routing.published_events import beside_of, check_counts, checked_rows, deliveries
 from fieldfare.routing.publisher_advertisements import PublisherAdvertisements
 from fieldfare.routing.publisher_moves import PublisherMoves
 from fieldfare.routing.quotas import Quotas
 from fieldfare.routing.refusal import Refusal, require
 from fieldfare.routing.taker import Entry
 from fieldfare.routing.topic import Topic, Topics
-
-_encode = msgspec.json.Encoder().encode
+from fieldfare.routing.tracing import TraceSteps
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +57,7 @@ class PublishingPorts:
     moves: PublisherMoves
     advertisements: PublisherAdvertisements
     step_soon: Callable[[float], None]  # has `match_ready` called at the end of the host's round
+    traces: TraceSteps | None = None  # None: nobody keeps traces
 
 
 class Publishing:
@@ -75,6 +72,7 @@ class Publishing:
         self._deliver, self._deliver_matched = ports.deliver, ports.deliver_matched
         self._step_soon, self._quotas, self._export = ports.step_soon, ports.quotas, ports.export
         self._moves, self._advertisements = ports.moves, ports.advertisements
+        self._traces = ports.traces
         self._unstored_bytes = 0
         # What is matched here, in the order of positions.
         self._under_way: dict[Topic, deque[Publication | ImportedEvents]] = {}
@@ -93,8 +91,7 @@ class Publishing:
         topic = self._topics.get_or_make(identity.tenant, frame.topic)
         if reason := broken(topic.offered, frame.qos):
             raise Refusal("qos", reason)
-        if frame.ids is not None and len(frame.ids) != len(frame.events):
-            raise Refusal("invalid", f"there are {len(frame.ids)} ids for {len(frame.events)} events")
+        check_counts(frame)
         if frame.sequence is not None and frame.publisher is None:
             raise Refusal("invalid", "a sequence number needs a publisher")
         if self._moves:
@@ -112,7 +109,7 @@ class Publishing:
 
     def _new(self, topic: Topic, link: str, frame: Publish, keep: Sequence[int], now: float) -> Publication:
         """The part of a publication that did not come before."""
-        rows = [_checked(number, frame.events[number]) for number in keep]
+        rows = checked_rows(frame, keep)
         if self._advertisements:
             self._advertisements.check(topic, frame.publisher, rows)
         first = self._positions.take(len(keep))
@@ -126,19 +123,17 @@ class Publishing:
             publisher = f"{self._id_prefix}{frame.publisher}"
             names = ids or [f"{publisher}:{number}" for number in range(sequence, sequence + len(keep))]
         events = [frame.events[number] for number in keep]
-        deliveries = [
-            _encode(Delivery(position, name, now, event, frame.publisher))
-            for position, name, event in zip(positions, names, events, strict=True)
-        ]
+        carried = beside_of(frame, keep)
+        made = deliveries(frame, events, names, carried, first, now)
         lifespan = min(frame.qos.lifespan_seconds or topic.offered.lifespan_seconds, topic.offered.lifespan_seconds)
         record = EventsStored(
-            first, topic.tenant, topic.name, now, now + lifespan, deliveries, frame.publisher, sequence, bool(ids)
+            first, topic.tenant, topic.name, now, now + lifespan, made, frame.publisher, sequence, bool(ids)
         )
         if self._moves and (follows := self._moves.follows(topic, frame.publisher, now)):
             record = msgspec.structs.replace(record, follows=follows)
         is_stored = topic.offered.is_kept and not topic.is_home
         state = PublicationState.STORING if is_stored else PublicationState.RESERVING
-        return Publication(topic, link, frame, rows, record, events, names, ids, sequence, state)
+        return Publication(topic, link, frame, rows, record, events, names, ids, sequence, state, carried)
 
     def _repeat(self, topic: Topic, repetition: Repetition) -> None:
         frame = repetition.frame
@@ -180,6 +175,8 @@ class Publishing:
         match publication.state:
             case PublicationState.STORING:
                 self._confirm(publication)
+                if self._traces is not None:
+                    self._traces.stored(publication)
                 publication.topic.stored = publication.record.position + len(publication.rows) - 1
                 self._quotas.keep(publication.topic.tenant, publication.size_bytes, publication.record.expires_at)
                 self._move(publication, PublicationState.READY)
@@ -245,9 +242,8 @@ class Publishing:
         """Give the events to the pipeline; it tells later who wants them."""
         self._move(publication, PublicationState.HANDING)
         key, at, publisher = publication.topic.key, publication.record.at, publication.frame.publisher
-        self._pipeline.ask(
-            lambda number: HandEvents(number, *key, at, publisher, publication.names, publication.events), publication
-        )
+        names, events, carried = publication.names, publication.events, publication.carried
+        self._pipeline.ask(lambda number: HandEvents(number, *key, at, publisher, names, events, carried), publication)
 
     def handed(self, publication: Publication) -> None:
         """The pipeline has it. Log the numbers and ids first, then accept: they detect repeats after a crash."""
@@ -328,6 +324,7 @@ class Publishing:
         for publication in publications:
             record = publication.record
             topic.times.note(record.position, len(record.deliveries), publication.size_bytes, record.at)
+        delivered_before = 0 if self._traces is None else self._traces.delivered()
         if rows:
             topic.event_count += len(rows)
             if topic.matching == "spark":
@@ -337,6 +334,8 @@ class Publishing:
         if len(new) < len(publications):
             topic.matched = max(topic.matched, topic.stored)
         own = [publication for publication in new if isinstance(publication, Publication)]
+        if self._traces is not None:
+            self._traces.matched(own, delivered_before, now)
         if len(own) < len(new):
             entries = [entry for publication in own for entry in entries_of(publication.record)]
             rows = [row for publication in own for row in publication.rows]
@@ -372,14 +371,3 @@ def _unrepeated(topic: Topic, frame: Publish) -> Sequence[int]:
         repeated = topic.published_ids.repeated(frame.publisher, frame.ids)
         return [number for number in range(count) if not repeated[number]]
     return range(count)
-
-
-def _checked(number: int, event: Raw) -> dict[str, Any]:
-    """The attributes of an event; refused where it is not one."""
-    text = bytes(event)
-    if len(text) > EVENT_BYTES_MAX:
-        raise Refusal("invalid", f"event {number} is longer than {EVENT_BYTES_MAX:,} bytes")
-    try:
-        return event_attributes(text)
-    except UnreadableError as error:
-        raise Refusal("invalid", f"event {number}: {error}") from error

@@ -204,6 +204,7 @@ def _recover_subscription(edge: Edge, record: SubscriptionStored) -> None:
         consuming=record.consuming,
         since=record.since,
         is_paused=record.is_paused,
+        webhook_form=record.webhook_form,
     )
     taker = edge.takers.get(*subscription.key)
     if taker is None or taker.subscription.topic != record.topic:

@@ -144,6 +144,7 @@ class Subscribing:
             webhook=frame.webhook,
             consuming=frame.consuming,
             since=0.0 if frame.start is None else frame.start.time or 0.0,
+            webhook_form=frame.webhook_form,
         )
         if frame.after is not None and (known := topic.replayed.get(frame.previous or "")) is not None:
             subscription = replace(subscription, replay=known.replay, replayed=known.replayed)
@@ -172,8 +173,8 @@ class Subscribing:
     def _resume(self, link: str, taker: Taker, frame: Subscribe, now: float) -> None:
         self.check_stays(taker)
         made = taker.subscription
-        asked = (frame.topic, frame.condition, frame.qos, frame.webhook, frame.consuming)
-        if (made.topic, made.condition, made.qos, made.webhook, made.consuming) != asked:
+        asked = (frame.topic, frame.condition, frame.qos, frame.webhook, frame.webhook_form, frame.consuming)
+        if (made.topic, made.condition, made.qos, made.webhook, made.webhook_form, made.consuming) != asked:
             raise Refusal("invalid", f"{made.id!r} exists with other settings: change it, or choose another name")
         if made.webhook is not None:
             self._confirm(link, frame, taker, taker.cursor, is_new=False)

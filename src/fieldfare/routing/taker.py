@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw
 
-from fieldfare.messages import EventsOutstanding, Position
+from fieldfare.messages import EventsOutstanding, Position, WebhookForm
 from fieldfare.qos import Consuming, Requested
 from fieldfare.routing.outstanding import Entry, KeyOf, Outstanding
 from fieldfare.routing.taker_states import ATTACHED_STATES, NEXT_STATES, Cause, TakerState
@@ -55,6 +55,7 @@ class Subscription(msgspec.Struct, frozen=True):
     consuming: Consuming = Consuming()
     since: float = 0.0  # events that were accepted before this time are not for it
     is_paused: bool = False
+    webhook_form: WebhookForm = "fieldfare"
 
     @property
     def key(self) -> tuple[str, str]:

@@ -21,6 +21,8 @@ from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.ports import Emit, Timers
 from fieldfare.routing.taker import WEBHOOK, Taker
 
+_ONE_BY_ONE = frozenset({"structured", "binary"})  # forms in which a call has one event
+
 
 @dataclass(frozen=True, slots=True)
 class RetryTimer:
@@ -87,14 +89,16 @@ class WebhookCalls:
         """Call with what waits, unless a call is under way."""
         if taker.call is not None:
             return
-        made, count_max = taker.subscription, self._options.webhook_events_max
+        made = taker.subscription
+        count_max = 1 if made.webhook_form in _ONE_BY_ONE else self._options.webhook_events_max
         if taker.outstanding is not None:
             events = self._consumption.take(taker, taker.outstanding, WEBHOOK, now, count_max)
         else:
             events = taker.take(now, count_max, self._options.frame_bytes_max)
         if events and made.webhook is not None:
             positions = taker.in_flight.copy() if taker.outstanding is None else list(map(position_of, events))
-            effect = CallWebhook(taker.handle, *made.key, made.webhook, made.topic, positions[-1], events)
+            last, form = positions[-1], made.webhook_form
+            effect = CallWebhook(taker.handle, *made.key, made.webhook, made.topic, last, events, form)
             taker.call = PendingCall(effect, positions)
             self.counts.calls += 1
             self._emit(effect)

@@ -103,6 +103,13 @@ class Spark(_Section, frozen=True):
     interval_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.2  # from one batch to the next
 
 
+class Telemetry(_Section, frozen=True):
+    """Traces and metrics for a collector of OpenTelemetry, which the extra `otel` sends."""
+
+    endpoint: Annotated[str, Meta(pattern="^https?://")] | None = None  # as http://localhost:4318; none: there is none
+    metrics_seconds: Annotated[float, Meta(ge=1, le=3600)] = 60.0  # from one time that metrics are sent to the next
+
+
 class Dds(_Section, frozen=True):
     """The bridge to a DDS domain, which the extra `dds` brings."""
 
@@ -146,6 +153,7 @@ class Settings(_Section, frozen=True):
     spark: Spark = Spark()
     broker: BrokerSettings = BrokerSettings()
     placement: PlacementSettings = PlacementSettings()
+    telemetry: Telemetry = Telemetry()
     dds: Dds = Dds()
     peers: PeerSettings = PeerSettings()
     topics: dict[str, Topic] = {}
@@ -161,6 +169,7 @@ class Settings(_Section, frozen=True):
             **limits,
             **{name: value for name, value in webhooks.items() if name in fields},
             has_pipeline=self.spark.enabled,
+            has_traces=self.telemetry.endpoint is not None,
             quotas={name: Quota(**msgspec.structs.asdict(quota)) for name, quota in self.quotas.items()},
         )
 
@@ -183,6 +192,7 @@ _SECTIONS: Mapping[str, type[msgspec.Struct]] = {
     "spark": Spark,
     "broker": BrokerSettings,
     "placement": PlacementSettings,
+    "telemetry": Telemetry,
     "dds": Dds,
     "peers": PeerSettings,
 }

@@ -13,7 +13,7 @@ import logging
 import random
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import uvicorn
 
-from fieldfare.errors import FieldfareError, ServiceError
+from fieldfare.errors import ConfigError, FieldfareError, ServiceError
 from fieldfare.messages import EDGE_RECORDS, DeclareTopic, Done, Identity, Member, Record
 from fieldfare.overlay import few_boxes
 from fieldfare.routing.edge import Edge
@@ -43,7 +43,7 @@ from fieldfare.runtime.gateway.exchange import REF, Exchange
 from fieldfare.runtime.gateway.ports import Gateway, GatewayOptions
 from fieldfare.runtime.gateway.problems import ProblemError
 from fieldfare.runtime.gateway.sockets import ConnectionLimits, room_for_connections, server_options
-from fieldfare.runtime.host import Host
+from fieldfare.runtime.host import Capability, Host
 from fieldfare.runtime.listening import bound
 from fieldfare.runtime.log_thread import LogThread
 from fieldfare.runtime.metrics import Metrics
@@ -131,18 +131,20 @@ async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> Non
         webhooks,
         pipelines or NoPipeline(),
         Revoking(authenticator),
+        *_telemetry(settings, lambda: metrics.render("")),
         *(() if parts is None else parts.capabilities),
     )
     dds, peers = _dds_bridge(settings, host), _peer_bridge(settings, host)
+    metrics = Metrics(
+        edge.statistics,
+        lambda tenant: edge.usage(tenant, host.now()),
+        log,
+        settings.limits.metrics_subscriptions_max,
+        lambda: {} if dds is None else dds.counts,
+        lambda: {} if peers is None else peers.counts,
+    )
     options = GatewayOptions(
-        metrics=Metrics(
-            edge.statistics,
-            lambda tenant: edge.usage(tenant, host.now()),
-            log,
-            settings.limits.metrics_subscriptions_max,
-            lambda: {} if dds is None else dds.counts,
-            lambda: {} if peers is None else peers.counts,
-        ).render,
+        metrics=metrics.render,
         why_not_ready=lambda: (
             host.failure
             or (None if pipelines is None else pipelines.why_not_ready())
@@ -205,6 +207,18 @@ async def _declare(topics: Mapping[str, Topic], gateway: Gateway) -> None:
                 await exchange.ask(DeclareTopic(REF, name, topic.offered, topic.matching), Done)
             except ProblemError as error:
                 raise ServiceError(f"topics.{name}: {error}") from error
+
+
+def _telemetry(settings: Settings, metrics: Callable[[], str]) -> Sequence[Capability]:
+    """What sends traces and metrics, if somebody wants them."""
+    wanted = settings.telemetry
+    if wanted.endpoint is None:
+        return ()
+    try:
+        from fieldfare.runtime.telemetry import Telemetry
+    except ImportError as error:
+        raise ConfigError("telemetry.endpoint needs the extra otel: pip install 'fieldfare[otel]'") from error
+    return (Telemetry.to(wanted.endpoint, wanted.metrics_seconds, metrics),)
 
 
 def _dds_bridge(settings: Settings, host: Host) -> DdsBridge | None:

@@ -142,6 +142,14 @@ class Authenticator:
             return True
         return any(token.id == identity.token and token.is_valid(self._clock()) for token in self._tokens.values())
 
+    def check_again(self, identity: Identity, client_host: str | None) -> None:
+        """Raise UnauthenticatedError if who came with a ticket would no longer be let in with what it was made with."""
+        self._reload()
+        if identity.token is None:
+            self.identify(None, client_host)
+        elif not self.is_valid(identity):
+            raise UnauthenticatedError("the token that this ticket was made with was revoked, or has expired")
+
     def has_changed(self) -> bool:
         """Whether a token that was valid when this was asked last may be no longer."""
         self._reload()

@@ -1,9 +1,10 @@
 """Calls of webhooks: events are POSTed to the URL that a subscriber gave, and the answer says whether they were taken.
 
 The body is `{"subscription": …, "topic": …, "events": [{"position", "id", "at", "event", "publisher"}, …]}`: events as
-on every other way of delivery. With a secret it is signed as Standard Webhooks (https://www.standardwebhooks.com) says,
-for which there are libraries in every language; `webhook-id` is the same when a call is repeated. Whether and when to
-call again is the edge's to decide. An endpoint that hangs, drips or redirects costs its own host's places, for a time.
+on every other way of delivery; or it is CloudEvents, one or a batch, if the subscriber asked for those. With a secret
+it is signed as Standard Webhooks (https://www.standardwebhooks.com) says, for which there are libraries in every
+language; `webhook-id` is the same when a call is repeated. Whether and when to call again is the edge's to decide. An
+endpoint that hangs, drips or redirects costs its own host's places, for a time.
 """
 
 from __future__ import annotations
@@ -27,12 +28,22 @@ import msgspec
 from msgspec.structs import replace
 
 from fieldfare.errors import WebhookAddressError
-from fieldfare.messages import CallWebhook, CheckWebhook, Position, WebhookCalled, WebhookChecked
+from fieldfare.messages import (
+    TRACEPARENT,
+    CallWebhook,
+    CheckWebhook,
+    Delivery,
+    Position,
+    WebhookCalled,
+    WebhookChecked,
+)
 from fieldfare.runtime.addresses import Addresses, Endpoint, endpoint_of
+from fieldfare.runtime.cloudevents import BATCH, JSON, STRUCTURED, batch, binary, structured
 from fieldfare.runtime.host import Capability, Host
 from fieldfare.runtime.tasks import Tasks
 from fieldfare.runtime.webhook_secrets import signing_key
 
+_delivery = msgspec.json.Decoder(Delivery)
 _PASSING = {408, 425, 429}  # of the 4xx, those that may be answered otherwise later
 
 
@@ -126,8 +137,8 @@ class Webhooks(Capability):
             return _called(call, f"the webhook cannot be reached: {str(error) or type(error).__name__}")
 
     async def _post(self, call: CallWebhook, endpoint: Endpoint) -> WebhookCalled:
-        body = msgspec.json.encode({"subscription": call.subscription, "topic": call.topic, "events": call.events})
-        headers = self._headers(call, endpoint, body)
+        described, body = _content(call)
+        headers = [*self._headers(call, endpoint, body), *described]
         url = httpcore.URL(scheme=endpoint.scheme, host=endpoint.host, port=endpoint.port, target=endpoint.target)
         extensions = {"timeout": {"connect": self._options.connect_seconds}}
         async with (
@@ -142,12 +153,13 @@ class Webhooks(Capability):
         message_id, now = f"{call.subscription}:{call.position}", str(int(time.time()))
         headers = [
             ("Host", endpoint.authority),
-            ("Content-Type", "application/json"),
             ("Content-Length", str(len(body))),
             ("User-Agent", "fieldfare"),
             ("webhook-id", message_id),
             ("webhook-timestamp", now),
         ]
+        if (trace := _trace(call)) is not None:
+            headers.append((TRACEPARENT, trace))
         key = self._keys.get(call.tenant, self._key)
         if key is not None:
             signed = hmac.digest(key, f"{message_id}.{now}.".encode() + body, sha256)
@@ -211,6 +223,27 @@ class _CheckedNetwork(httpcore.AsyncNetworkBackend):
                 except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                     failure = error
             raise failure
+
+
+def _trace(call: CallWebhook) -> str | None:
+    """The trace to which all events of a call belong, if that is one."""
+    if not all(b'"trace":' in bytes(event) for event in call.events):
+        return None
+    first, *others = {_delivery.decode(event).trace for event in call.events}
+    return None if others else first
+
+
+def _content(call: CallWebhook) -> tuple[list[tuple[str, str]], bytes]:
+    """The body of a call, and the headers that say what it is."""
+    if call.form == "fieldfare":
+        value = {"subscription": call.subscription, "topic": call.topic, "events": call.events}
+        return [("Content-Type", JSON)], msgspec.json.encode(value)
+    if call.form == "binary" and (made := binary(call.events[0], call.topic)) is not None:
+        return made
+    events = [structured(event, call.topic) for event in call.events]
+    if call.form == "batch":
+        return [("Content-Type", BATCH)], batch(events)
+    return [("Content-Type", STRUCTURED)], events[0]
 
 
 def _called(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, Unpack
 
 import msgspec
 
@@ -32,6 +32,7 @@ from fieldfare.client.outputs import (
     Reconnect,
     Transmit,
 )
+from fieldfare.client.publish_options import PublishOptions, publish_frame
 from fieldfare.client.publisher_move import PublisherMove, PublisherMoveState, Steps
 from fieldfare.client.session import ClientSession
 from fieldfare.errors import FieldfareError, NotConnectedError, UnknownOutcomeError
@@ -43,7 +44,6 @@ from fieldfare.messages import (
     Delivery,
     List,
     Listed,
-    Publish,
     Subscribe,
     Subscribed,
     Unsubscribe,
@@ -120,12 +120,12 @@ class SimulatedClient:
 
     # What an application does
 
-    def publish(self, topic: str, *events: Any) -> Publication:
+    def publish(self, topic: str, *events: Any, **options: Unpack[PublishOptions]) -> Publication:
         """Publish events together; what becomes of them is found in what is returned."""
         self._living()
         session = self._publishing._living()
-        raw = [wire.raw(event) for event in events]
-        content = tuple(bytes(event) for event in raw)
+        frame = publish_frame(topic, events, options)
+        content = tuple(bytes(event) for event in frame.events)
         publication = Publication(
             session.publisher,
             topic,
@@ -138,7 +138,7 @@ class SimulatedClient:
         )
         self._history.publications.append(publication)
         self._publishing._unanswered[publication] = None
-        self._publishing._do(session.publish(publication, Publish(0, topic, raw), self._now))
+        self._publishing._do(session.publish(publication, frame, self._now))
         return publication
 
     def move_publisher(self, edge: str) -> PublisherMove | None:

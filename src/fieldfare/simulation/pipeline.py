@@ -9,7 +9,6 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from fieldfare.events import event_attributes
 from fieldfare.matching import oracle
 from fieldfare.messages import (
     BatchStored,
@@ -19,6 +18,7 @@ from fieldfare.messages import (
     MatchedEvent,
     PipelineMatched,
     UsePipeline,
+    all_attributes,
 )
 from fieldfare.model import SubscriptionId
 from fieldfare.simulation.host import SimulatedHost
@@ -90,6 +90,9 @@ class SimulatedPipeline:
 
 def _matched(topic: _Topic) -> Iterator[MatchedEvent]:
     for handed in topic.waiting:
-        for event_id, event in zip(handed.ids, handed.events, strict=True):
-            found = oracle.match(topic.conditions, event_attributes(bytes(event)))
-            yield MatchedEvent(event_id, handed.publisher, handed.at, event, [str(each) for each in found])
+        beside = handed.beside or [None] * len(handed.ids)
+        for event_id, event, extra in zip(handed.ids, handed.events, beside, strict=True):
+            found = oracle.match(
+                topic.conditions, all_attributes(bytes(event), None if extra is None else extra.envelope)
+            )
+            yield MatchedEvent(event_id, handed.publisher, handed.at, event, [str(each) for each in found], extra)

@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from fieldfare.events import event_attributes
-from fieldfare.messages import Delivery, ExportedEvent, LogId, Position, Stream, TopicKey, Version
+from fieldfare.messages import Delivery, ExportedEvent, LogId, Position, Stream, TopicKey, Version, all_attributes
 from fieldfare.placement.placement_frames import SessionTag, TraceId
 from fieldfare.routing.tree.advertisements import LOCAL
 from fieldfare.routing.tree.wants import TopicWants
@@ -254,4 +253,5 @@ class TopicStreams:
 
 def attributes_of(event: ExportedEvent) -> dict[str, Any]:
     """What an event is matched by."""
-    return event_attributes(bytes(_delivery.decode(event.delivery).event))
+    delivery = _delivery.decode(event.delivery)
+    return all_attributes(bytes(delivery.event), delivery.envelope)

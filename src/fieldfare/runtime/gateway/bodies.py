@@ -55,9 +55,25 @@ async def content(request: Request, options: GatewayOptions) -> bytes:
 def decode(body: bytes, kind: Any) -> Any:
     """The body, a JSON object, as a value of a type."""
     try:
-        return convert(json_values(body), kind)
+        values = json_values(body)
+        try:
+            return convert(values, kind)
+        except ProblemError:
+            return convert(_with_integers(values), kind)  # to JSON, 7.0 is an integer
     except UnreadableError as error:
         raise invalid(f"the body: {error}") from error
+
+
+def _with_integers(value: Any) -> Any:
+    """The same with integers in place of numbers that are written otherwise, but are some."""
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case dict():
+            return {name: _with_integers(inner) for name, inner in value.items()}
+        case list():
+            return [_with_integers(inner) for inner in value]
+    return value
 
 
 def convert(values: Any, kind: Any, *, is_text: bool = False, place: str = "") -> Any:

@@ -25,8 +25,11 @@ from fieldfare.messages import (
     Subscribed,
     Unsubscribe,
     Unsubscribed,
+    is_trace,
 )
-from fieldfare.runtime.gateway.cloudevents import read_publication
+from fieldfare.runtime.cloudevents import BATCH
+from fieldfare.runtime.gateway.cloudevents import Publication as NewEvents
+from fieldfare.runtime.gateway.cloudevents import read_publications
 from fieldfare.runtime.gateway.consuming import acknowledge_each, check_log
 from fieldfare.runtime.gateway.exchange import REF, Exchange
 from fieldfare.runtime.gateway.forms import (
@@ -36,10 +39,12 @@ from fieldfare.runtime.gateway.forms import (
     NewSubscription,
     Page,
     PageQuery,
+    Polled,
+    PollQuery,
     Publication,
     PublishHeaders,
-    PublishQuery,
     StreamHeaders,
+    StreamQuery,
     SubscriptionMade,
     TopicSettings,
     Trial,
@@ -47,34 +52,42 @@ from fieldfare.runtime.gateway.forms import (
 )
 from fieldfare.runtime.gateway.problems import ProblemError, invalid, unavailable, unknown
 from fieldfare.runtime.gateway.requests import Call, json_response
-from fieldfare.runtime.gateway.stream import STREAM_WINDOW, EventStream, poll
+from fieldfare.runtime.gateway.stream import STREAM_WINDOW, EventStream, StreamForm, attached, poll
 from fieldfare.runtime.gateway.tester import try_condition
 
 
 async def publish(call: Call) -> Response:
-    """One event, or many, or CloudEvents."""
+    """One event, or many, or CloudEvents. Those of several sources are accepted one after the other."""
     headers: PublishHeaders = call.headers
-    query: PublishQuery = call.query
-    publication = read_publication(call.media_type, call.content, call.all_headers)
-    ids = publication.ids
-    if headers.event_id is not None:
-        if len(publication.events) != 1 or ids is not None:
-            raise invalid("Idempotency-Key is the id of one event that has none of its own")
-        ids = [headers.event_id]
+    publications = read_publications(call.media_type, call.content, call.all_headers)
+    first = publications[0]
+    if headers.event_id is not None and (len(first.events) != 1 or first.ids is not None):
+        raise invalid("Idempotency-Key is the id of one event that has none of its own")
     if headers.sequence is not None and headers.publisher is None:
         raise invalid("Fieldfare-Sequence needs a Fieldfare-Publisher")
-    frame = Publish(
+    count = duplicates = 0
+    async with _exchange(call) as exchange:
+        for publication in publications:
+            frame = _publish_frame(call, publication, None if headers.sequence is None else headers.sequence + count)
+            accepted, _ = await exchange.ask(frame, Accepted)
+            count, duplicates = count + accepted.count, duplicates + accepted.duplicates
+    return json_response(Publication(count, duplicates))
+
+
+def _publish_frame(call: Call, publication: NewEvents, sequence: int | None) -> Publish:
+    headers: PublishHeaders = call.headers
+    return Publish(
         REF,
         call.path["topic"],
         publication.events,
         headers.publisher or publication.publisher,
-        headers.sequence,
-        ids,
-        query.qos,
+        sequence,
+        publication.ids if headers.event_id is None else [headers.event_id],
+        call.query.qos,
+        publication.payloads,
+        publication.envelopes,
+        headers.trace if headers.trace is not None and is_trace(headers.trace) else None,
     )
-    async with _exchange(call) as exchange:
-        accepted, _ = await exchange.ask(frame, Accepted)
-    return json_response(Publication(accepted.count, accepted.duplicates))
 
 
 async def subscribe(call: Call) -> Response:
@@ -83,6 +96,7 @@ async def subscribe(call: Call) -> Response:
     name = body.name or f"http-{secrets.token_hex(8)}"
     frame = Subscribe(REF, body.topic, body.condition, body.qos, name, body.after, 1, body.webhook)
     frame = replace(frame, is_name_new=body.name is None, consuming=body.consuming, start=body.start)
+    frame = replace(frame, webhook_form=body.webhook_form)
     async with _exchange(call) as exchange:
         made, _ = await exchange.ask(replace(frame, log=exchange.log(body.log)), Subscribed)
     answer = SubscriptionMade(made.subscription, made.position, made.is_new, made.log)
@@ -125,7 +139,7 @@ async def subscription(call: Call) -> Response:
     """One subscription."""
     query: HomeQuery = call.query
     async with _exchange(call) as exchange:
-        return json_response(await _described(exchange, call.path["subscription"], query.topic))
+        return json_response(await described(exchange, call.path["subscription"], query.topic))
 
 
 async def unsubscribe(call: Call) -> Response:
@@ -140,7 +154,12 @@ async def unsubscribe(call: Call) -> Response:
 async def take(call: Call) -> Response:
     """Poll."""
     async with _exchange(call) as exchange:
-        return json_response(await poll(exchange, call.path["subscription"], call.query))
+        name, query = call.path["subscription"], call.query
+        polled = await poll(exchange, name, query, await _topic_of(exchange, name, query))
+    if isinstance(polled, Polled):
+        return json_response(polled)
+    where = {"Fieldfare-Position": str(polled.position), "Fieldfare-Log": polled.log}
+    return Response(polled.body, headers=where, media_type=BATCH)
 
 
 async def acknowledge(call: Call) -> Response:
@@ -151,11 +170,11 @@ async def acknowledge(call: Call) -> Response:
     if body.position is None:
         return await acknowledge_each(call, body.positions or [])
     async with _exchange(call) as exchange:
-        described = await _described(exchange, name)
-        if described["is_shared"]:
+        subscription = await described(exchange, name)
+        if subscription["is_shared"]:
             raise ProblemError(409, "shared", "it is shared: name the positions of single events")
         taker = call.gateway.streams.get((call.identity.tenant, name))
-        if taker is None and described["is_attached"]:
+        if taker is None and subscription["is_attached"]:
             raise ProblemError(
                 409, "attached", "it is delivered by a WebSocket or a webhook, which acknowledges itself"
             )
@@ -173,8 +192,9 @@ async def stream(call: Call) -> Response:
     exchange = _exchange(call)
     try:
         after, log = exchange.position(place)
+        topic = await _topic_of(exchange, name, call.query)
         attach = Attach(REF, name, after, STREAM_WINDOW, log=log, topic=call.query.topic)
-        subscribed, frames = await exchange.ask(attach, Subscribed)
+        subscribed, frames = await attached(exchange, attach)
     except BaseException:
         exchange.close()
         raise
@@ -186,7 +206,7 @@ async def stream(call: Call) -> Response:
         if streams.get(key) is exchange:
             del streams[key]
 
-    return EventStream(exchange, subscribed, frames, call.gateway.options, ended)
+    return EventStream(exchange, StreamForm(subscribed, topic), frames, call.gateway.options, ended)
 
 
 async def declare(call: Call) -> Response:
@@ -246,13 +266,20 @@ def _exchange(call: Call) -> Exchange:
     return Exchange(call.gateway, call.identity)
 
 
+async def _topic_of(exchange: Exchange, name: str, query: PollQuery | StreamQuery) -> str | None:
+    """The topic of a subscription, if its events are to be CloudEvents: their source may name it."""
+    if query.form == "fieldfare":
+        return None
+    return str((await described(exchange, name, query.topic))["topic"])
+
+
 async def _listed(call: Call, frame: List) -> Response:
     async with _exchange(call) as exchange:
         listed, _ = await exchange.ask(frame, Listed)
     return json_response(Page(listed.items, listed.next))
 
 
-async def _described(exchange: Exchange, name: str, topic: str | None = None) -> dict[str, object]:
+async def described(exchange: Exchange, name: str, topic: str | None = None) -> dict[str, object]:
     """A subscription as lists show it; a ProblemError if there is none, or another edge has it."""
     frame = List(REF, "subscriptions", subscription=name, log=exchange.log(""), topic=topic)
     listed, _ = await exchange.ask(frame, Listed)

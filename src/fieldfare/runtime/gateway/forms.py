@@ -8,11 +8,25 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import Meta, Raw
+from msgspec import Meta
 
-from fieldfare.messages import ConditionText, Delivery, Name, Notice, Position, PositionLog, Start, Text
+from fieldfare.messages import (
+    TRACEPARENT,
+    ConditionText,
+    Delivery,
+    Name,
+    Notice,
+    Position,
+    PositionLog,
+    Start,
+    Text,
+    WebhookForm,
+    WebhookUrl,
+)
 from fieldfare.messages.consuming_frames import REASON_CHARACTERS_MAX, Delay, LetterIds, Positions
 from fieldfare.qos import Consuming, Durability, Matching, Offered, Published, Reliability, Requested, Seconds
+from fieldfare.runtime.cloudevents import JSON
+from fieldfare.runtime.gateway.tickets import TICKET_SECONDS, TICKET_SECONDS_MAX
 
 TRIAL_EVENTS_MAX = 1_000
 
@@ -20,6 +34,10 @@ TRIAL_EVENTS_MAX = 1_000
 Place: TypeAlias = Annotated[str, Meta(pattern=r"^(-1|[0-9]{1,19})(@[0-9A-Za-z._-]{1,64})?$(?!\n)")]
 PageSize: TypeAlias = Annotated[int, Meta(ge=1, le=1000)]
 EventAttributes: TypeAlias = dict[str, Any]
+EventForm: TypeAlias = Literal["fieldfare", "cloudevents"]  # how events are given: each a Delivery, or a CloudEvent
+
+
+TicketText: TypeAlias = Annotated[str, Meta(max_length=128)]
 
 
 class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -46,6 +64,8 @@ class PublishHeaders(
         "publisher": "fieldfare-publisher",
         "sequence": "fieldfare-sequence",
         "event_id": "idempotency-key",
+        "event": "fieldfare-event",
+        "trace": TRACEPARENT,
     },
 ):
     """How a publication may be sent again without being delivered twice: by number, or one event by its id."""
@@ -53,17 +73,39 @@ class PublishHeaders(
     publisher: Text | None = None
     sequence: Annotated[int, Meta(ge=0)] | None = None
     event_id: Text | None = None
+    event: str | None = None  # the attributes, as JSON, where the body is a payload
+    trace: str | None = None
 
 
-class CloudEvent(msgspec.Struct, frozen=True):
-    """An event in the structured form of CloudEvents 1.0. Its data, a JSON object, are the event's attributes."""
-
-    specversion: Literal["1.0"]
-    id: Text
-    source: Text
-    type: Annotated[str, Meta(min_length=1)]
-    data: Raw
-    datacontenttype: str = "application/json"
+CloudEvent: TypeAlias = Annotated[
+    dict[str, Any],
+    Meta(
+        title="CloudEvent",
+        description=(
+            "An event in the structured form of CloudEvents 1.0. It may have no data. Data that are a JSON object are "
+            "the event's attributes; any other data are its payload. Further members are extensions."
+        ),
+        extra_json_schema={
+            "required": ["specversion", "id", "source", "type"],
+            "properties": {
+                "specversion": {"const": "1.0"},
+                "id": {"type": "string", "minLength": 1, "maxLength": 256},
+                "source": {"type": "string", "minLength": 1, "maxLength": 256},
+                "type": {"type": "string", "minLength": 1},
+                "subject": {"type": ["string", "null"]},
+                "time": {"type": ["string", "null"], "format": "date-time"},
+                "dataschema": {"type": ["string", "null"]},
+                "datacontenttype": {"type": ["string", "null"], "const": JSON},
+                "traceparent": {"type": ["string", "null"]},
+                "data": {"type": ["object", "array", "string", "number", "boolean", "null"]},
+                "data_base64": {"type": "string", "contentEncoding": "base64", "format": "byte"},
+            },
+            "propertyNames": {"pattern": "^([a-z0-9]{1,64}|data_base64)$"},
+            "additionalProperties": {"type": ["string", "integer", "boolean", "null"]},
+            "not": {"required": ["data", "data_base64"]},
+        },
+    ),
+]
 
 
 class Publication(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -81,7 +123,8 @@ class NewSubscription(Form, frozen=True):
     qos: Requested = Requested()
     name: Name | None = None  # subscribing again by the same name goes on where it was; without one, a name is made
     after: Position | None = None
-    webhook: Annotated[str, Meta(max_length=2048)] | None = None
+    webhook: WebhookUrl | None = None
+    webhook_form: WebhookForm = "fieldfare"  # what it is called with
     log: PositionLog = ""  # to which the position `after` belongs; empty: to that of this edge
     consuming: Consuming = Consuming()
     start: Start | None = None  # where a new one begins, in place of `after`
@@ -123,6 +166,7 @@ class PollQuery(Form, frozen=True):
     limit: PageSize = 100
     wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
     topic: Name | None = None  # as in HomeQuery
+    form: EventForm = "fieldfare"
 
 
 class Polled(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -139,6 +183,44 @@ class StreamQuery(Form, frozen=True):
 
     after: Place | None = None
     topic: Name | None = None  # as in HomeQuery
+    form: EventForm = "fieldfare"
+    ticket: TicketText | None = None  # in place of a token in a header, which a browser's EventSource cannot send
+
+
+class WebhookBody(msgspec.Struct, frozen=True):
+    """What a webhook is called with, unless it is CloudEvents."""
+
+    subscription: str
+    topic: str
+    events: list[Delivery]
+
+
+class TicketQuery(Form, frozen=True):
+    """Who asks, where that is a web page."""
+
+    ticket: TicketText | None = None
+
+
+class PageHomeQuery(HomeQuery, frozen=True):
+    """The same of who may be a web page."""
+
+    ticket: TicketText | None = None
+
+
+class NewTicket(Form, frozen=True):
+    """A ticket for one subscription."""
+
+    subscription: Text
+    lifetime_seconds: Annotated[float, Meta(ge=1, le=TICKET_SECONDS_MAX)] = TICKET_SECONDS
+
+
+class TicketMade(msgspec.Struct, frozen=True):
+    """A ticket, and the URLs in which a page may use it, again and again until it expires."""
+
+    ticket: str
+    expires_at: float  # in seconds since 1970
+    stream: str  # for an EventSource, beside the address of this service
+    websocket: str  # for a WebSocket with the subprotocol fieldfare.v1, which then attaches to the subscription
 
 
 TAKEN_OVER = ";taken-over"  # ends the id of a stream's last event: its reader is not to come again

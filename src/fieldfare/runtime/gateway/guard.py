@@ -20,11 +20,11 @@ _PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, POST, PUT, DELETE",
     "Access-Control-Allow-Headers": (
         "Authorization, Content-Type, Last-Event-ID, Idempotency-Key, Fieldfare-Publisher, Fieldfare-Sequence, "
-        "ce-specversion, ce-id, ce-source, ce-type"
+        "Fieldfare-Event, traceparent, ce-specversion, ce-id, ce-source, ce-type, ce-subject, ce-time"
     ),
     "Access-Control-Max-Age": "600",
 }
-_EXPOSED = "Fieldfare-Version, Location, Retry-After"
+_EXPOSED = "Fieldfare-Version, Fieldfare-Position, Fieldfare-Log, Location, Retry-After"
 
 
 def check(headers: Headers, target_bytes: int, gateway: Gateway) -> None:

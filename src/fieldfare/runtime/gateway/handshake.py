@@ -11,7 +11,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 import httptools
 from starlette.datastructures import Headers, MutableHeaders
@@ -49,7 +49,7 @@ def admitted(request: UpgradeRequest, gateway: Gateway) -> Identity:
     if request.headers.getlist("sec-websocket-version") != ["13"]:
         raise invalid("a request for a WebSocket has the header Sec-WebSocket-Version: 13")
     _key(request.headers)
-    identity = identify(request.headers, request.client_host, gateway.authenticator)
+    identity = identify(request.headers, request.client_host, gateway, _ticket(request.target))
     offered = ",".join(request.headers.getlist("sec-websocket-protocol")).split(",")
     if PROTOCOL not in (name.strip() for name in offered):
         raise invalid(f"offer the subprotocol {PROTOCOL}")
@@ -87,6 +87,12 @@ def _path(target: bytes) -> str:
         return unquote((httptools.parse_url(target).path or b"").decode("latin-1"))
     except httptools.HttpParserError:
         return ""
+
+
+def _ticket(target: bytes) -> str | None:
+    """The ticket in a query, if there is one."""
+    query = httptools.parse_url(target).query or b""
+    return next(iter(parse_qs(query.decode("latin-1")).get("ticket", [])), None)
 
 
 def _key(headers: Headers) -> bytes:

@@ -13,6 +13,8 @@ from starlette.responses import Response
 
 from fieldfare import __version__
 from fieldfare.messages import ClientFrame, Delivery, EdgeFrame
+from fieldfare.runtime.cloudevents import BATCH, STRUCTURED
+from fieldfare.runtime.gateway.forms import CloudEvent, WebhookBody
 from fieldfare.runtime.gateway.problems import MEDIA_TYPE, Problem
 from fieldfare.runtime.gateway.requests import PATH_TYPES, Call, Endpoint, json_response
 
@@ -39,7 +41,8 @@ def described(endpoints: Sequence[Endpoint]) -> tuple[Endpoint, ...]:
 
 def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """The document."""
-    types = [Problem, Delivery, ClientFrame, EdgeFrame, *(kind for one in endpoints for kind in _body_types(one))]
+    types = [Problem, Delivery, WebhookBody, CloudEvent, list[CloudEvent], ClientFrame, EdgeFrame]
+    types += [kind for one in endpoints for kind in _body_types(one)]
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     by_type = {repr(kind): schema for kind, schema in zip(types, schemas, strict=True)}
     components |= {"ClientFrame": by_type[repr(ClientFrame)], "EdgeFrame": by_type[repr(EdgeFrame)]}
@@ -54,6 +57,7 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
             "summary": "Content-based publish/subscribe: subscribe with a SQL condition, publish events as JSON.",
         },
         "paths": paths,
+        "webhooks": {"events": {"post": _webhook(by_type)}},
         "components": {
             "schemas": components,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
@@ -62,9 +66,33 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     }
 
 
+def _webhook(schemas: dict[str, Any]) -> dict[str, Any]:
+    """What the URL of a subscription with a webhook is called with; `webhook_form` says in which of these forms."""
+    bodies: dict[str, Any] = {_JSON: WebhookBody, STRUCTURED: CloudEvent, BATCH: list[CloudEvent]}
+    content = {media: {"schema": schemas[repr(kind)]} for media, kind in bodies.items()}
+    names = ("webhook-id", "webhook-timestamp", "webhook-signature")
+    return {
+        "operationId": "events",
+        "summary": "Events of a subscription with a webhook, signed as Standard Webhooks says",
+        "parameters": [{"name": name, "in": "header", "schema": {"type": "string"}} for name in names],
+        "requestBody": {
+            "required": True,
+            "description": "In the binary form the attributes of the one event are headers that begin with ce-.",
+            "content": {**content, "*/*": {"schema": {"type": "string", "format": "binary"}}},
+        },
+        "responses": {
+            "2XX": {"description": "They were taken"},
+            "4XX": {"description": "They never will be, but for 408, 425 and 429: they become dead letters"},
+            "5XX": {"description": "They are sent again later"},
+        },
+    }
+
+
 def _body_types(endpoint: Endpoint) -> Iterator[Any]:
-    yield from endpoint.bodies.values()
-    yield from (kind for kind in endpoint.answers.values() if kind is not None and not isinstance(kind, str))
+    yield from (kind for kind in endpoint.bodies.values() if not isinstance(kind, str))
+    for answer in endpoint.answers.values():
+        kinds = answer.values() if isinstance(answer, dict) else [answer]
+        yield from (kind for kind in kinds if kind is not None and not isinstance(kind, str))
 
 
 def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
@@ -75,7 +103,10 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
         "responses": _responses(endpoint, schemas),
     }
     if endpoint.bodies:
-        content = {media: {"schema": schemas[repr(kind)]} for media, kind in endpoint.bodies.items()}
+        content = {
+            media: {"schema": {"type": "string", "format": "binary"} if isinstance(kind, str) else schemas[repr(kind)]}
+            for media, kind in endpoint.bodies.items()
+        }
         operation["requestBody"] = {"required": True, "content": content}
     if endpoint.is_open:
         operation["security"] = []
@@ -96,7 +127,9 @@ def _responses(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     for status, kind in endpoint.answers.items():
         responses[str(status)] = response = {"description": HTTPStatus(status).phrase}
-        if isinstance(kind, str):
+        if isinstance(kind, dict):
+            response["content"] = {media: {"schema": schemas[repr(each)]} for media, each in kind.items()}  # type: ignore[assignment]
+        elif isinstance(kind, str):
             response["content"] = {kind: {"schema": {"type": "string"}}}  # type: ignore[assignment]
         elif kind is not None:
             response["content"] = {_JSON: {"schema": schemas[repr(kind)]}}  # type: ignore[assignment]

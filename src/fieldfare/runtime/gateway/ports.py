@@ -8,6 +8,7 @@ from typing import Protocol
 
 from fieldfare.messages import FRAME_BYTES_MAX, ClientFrame, EdgeFrame, Identity
 from fieldfare.routing.tree.view import TreeView
+from fieldfare.runtime.gateway.tickets import Tickets
 
 
 class Connection(Protocol):
@@ -37,6 +38,10 @@ class Authenticator(Protocol):
 
     def identify(self, token: str | None, client_host: str, /) -> Identity:
         """Whose token it is; an UnauthenticatedError if nobody's."""
+        ...
+
+    def check_again(self, identity: Identity, client_host: str, /) -> None:
+        """Raise an UnauthenticatedError if who was let in before would not be now."""
         ...
 
 
@@ -77,4 +82,5 @@ class Gateway:
     authenticator: Authenticator
     options: GatewayOptions
     inside: Inside = field(default_factory=Inside)
+    tickets: Tickets = field(default_factory=Tickets)
     streams: dict[tuple[str, str], Connection] = field(default_factory=dict)  # open ones, by tenant and subscription

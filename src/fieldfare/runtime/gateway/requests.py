@@ -19,7 +19,8 @@ from starlette.responses import Response
 from fieldfare.errors import UnauthenticatedError
 from fieldfare.messages import Identity, Name, Text
 from fieldfare.runtime.gateway import bodies
-from fieldfare.runtime.gateway.ports import Authenticator, Gateway
+from fieldfare.runtime.gateway.cloudevents import is_binary
+from fieldfare.runtime.gateway.ports import Gateway
 from fieldfare.runtime.gateway.problems import ProblemError, invalid
 
 PATH_TYPES: Mapping[str, Any] = {"topic": Name, "subscription": Text}
@@ -61,12 +62,16 @@ class Endpoint:
     path: str
     summary: str
     handler: Handler
-    answers: Mapping[int, Any]  # the type of the body for each status, or a media type for what is no JSON
-    bodies: Mapping[str, Any] = field(default_factory=dict)  # the type for each media type
+    answers: Mapping[
+        int, Any
+    ]  # of each status the type of its body, a media type for what is no JSON, or types by theirs
+    bodies: Mapping[str, Any] = field(default_factory=dict)  # the type for each media type; of bytes, its own name
     query: type[msgspec.Struct] = Nothing
     headers: type[msgspec.Struct] = Nothing
     refusals: tuple[int, ...] = ()  # beside those that every endpoint may give
     is_open: bool = False  # needs no token
+    takes_tickets: bool = False  # in its query, in place of a token
+    takes_cloudevents: bool = False  # whose data may be of any type
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -74,13 +79,21 @@ def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | No
     return Response(msgspec.json.encode(value), status, headers, "application/json")
 
 
-def identify(headers: Mapping[str, str], client_host: str, authenticator: Authenticator) -> Identity:
-    """Who asks. A token comes in its header only: URLs are written to logs and histories."""
+def identify(headers: Mapping[str, str], client_host: str, gateway: Gateway, ticket: str | None = None) -> Identity:
+    """Who asks. A token comes in its header only: URLs are written to logs and histories. A ticket comes in those."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     try:
-        return authenticator.identify(token.strip() if scheme.lower() == "bearer" else None, client_host)
+        if ticket is not None:
+            return _of_ticket(ticket, client_host, gateway)
+        return gateway.authenticator.identify(token.strip() if scheme.lower() == "bearer" else None, client_host)
     except UnauthenticatedError as error:
         raise ProblemError(401, "unauthenticated", str(error), {"WWW-Authenticate": "Bearer"}) from None
+
+
+def _of_ticket(ticket: str, client_host: str, gateway: Gateway) -> Identity:
+    identity = gateway.tickets.identify(ticket)
+    gateway.authenticator.check_again(identity, client_host)
+    return identity
 
 
 async def answer(request: Request, endpoint: Endpoint, gateway: Gateway) -> Response:
@@ -98,7 +111,8 @@ async def answer(request: Request, endpoint: Endpoint, gateway: Gateway) -> Resp
 async def _understood(request: Request, endpoint: Endpoint, gateway: Gateway) -> Call:
     """Everything that a request says. Nothing of its body is read before it is known who asks."""
     client_host = request.client.host if request.client else ""
-    identity = _NOBODY if endpoint.is_open else identify(request.headers, client_host, gateway.authenticator)
+    ticket = request.query_params.get("ticket") if endpoint.takes_tickets else None
+    identity = _NOBODY if endpoint.is_open else identify(request.headers, client_host, gateway, ticket)
     path = {
         name: bodies.convert(value, PATH_TYPES[name], place=f"the path's {name}")
         for name, value in request.path_params.items()
@@ -111,7 +125,7 @@ async def _understood(request: Request, endpoint: Endpoint, gateway: Gateway) ->
     media_type, content = "", b""
     if endpoint.bodies:
         media_type = bodies.media_type(request)
-        if media_type not in endpoint.bodies:
+        if media_type not in endpoint.bodies and not (endpoint.takes_cloudevents and is_binary(request.headers)):
             raise ProblemError(415, "media_type", f"the body must be {' or '.join(endpoint.bodies)}")
         content = await bodies.content(request, gateway.options)
     body_type = endpoint.bodies.get(media_type)

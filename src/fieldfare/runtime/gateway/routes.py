@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from fieldfare.routing.tree.view import TreeView
-from fieldfare.runtime.gateway import consuming, endpoints
-from fieldfare.runtime.gateway.cloudevents import BATCH, JSON, STRUCTURED
+from fieldfare.runtime.cloudevents import BATCH, JSON, STRUCTURED
+from fieldfare.runtime.gateway import asyncapi, consuming, endpoints
+from fieldfare.runtime.gateway.cloudevents import BYTES
 from fieldfare.runtime.gateway.forms import (
     Acknowledgement,
     ChosenLetters,
@@ -17,7 +18,9 @@ from fieldfare.runtime.gateway.forms import (
     LetterCount,
     NewStart,
     NewSubscription,
+    NewTicket,
     Page,
+    PageHomeQuery,
     PageQuery,
     Polled,
     PollQuery,
@@ -29,17 +32,21 @@ from fieldfare.runtime.gateway.forms import (
     StreamQuery,
     SubscriptionChange,
     SubscriptionMade,
+    TicketMade,
+    TicketQuery,
     TopicSettings,
     Trial,
     Verdicts,
 )
 from fieldfare.runtime.gateway.requests import Endpoint
+from fieldfare.runtime.gateway.ticket_endpoint import issue
 
 WEBSOCKET_PATH = "/v1/ws"
 _EVENT_BODIES: Mapping[str, Any] = {
     JSON: EventAttributes | list[EventAttributes],
     STRUCTURED: CloudEvent,
     BATCH: list[CloudEvent],
+    BYTES: BYTES,
 }
 _ONE = "/v1/subscriptions/{subscription}"
 
@@ -47,6 +54,7 @@ ENDPOINTS = (
     Endpoint(
         "POST", "/v1/topics/{topic}/events", "Publish an event, or a batch of them", endpoints.publish,
         {200: Publication}, _EVENT_BODIES, PublishQuery, PublishHeaders, refusals=(403, 409, 429, 507),
+        takes_cloudevents=True,
     ),
     Endpoint(
         "GET", "/v1/edges", "List the edges of this network with their load, this one first", endpoints.edges,
@@ -87,19 +95,20 @@ ENDPOINTS = (
     ),
     Endpoint(
         "GET", f"{_ONE}/events", "Poll: take events, or wait for some", endpoints.take,
-        {200: Polled}, query=PollQuery, refusals=(403, 404, 421),
+        {200: {JSON: Polled, BATCH: list[CloudEvent]}}, query=PollQuery, refusals=(403, 404, 409, 421),
     ),
     Endpoint(
         "POST", f"{_ONE}/ack", "Acknowledge all events up to a position, or single ones", endpoints.acknowledge,
-        {204: None}, {JSON: Acknowledgement}, HomeQuery, refusals=(404, 409, 421),
+        {204: None}, {JSON: Acknowledgement}, PageHomeQuery, refusals=(403, 404, 409, 421), takes_tickets=True,
     ),
     Endpoint(
         "GET", f"{_ONE}/stream", "Server-sent events: each a Delivery with its position as id", endpoints.stream,
-        {200: "text/event-stream", 204: None}, query=StreamQuery, headers=StreamHeaders, refusals=(403, 404, 421),
+        {200: "text/event-stream", 204: None}, query=StreamQuery, headers=StreamHeaders,
+        refusals=(403, 404, 409, 421), takes_tickets=True,
     ),
     Endpoint(
         "POST", f"{_ONE}/nack", "Refuse an event: it comes again, or becomes a dead letter", consuming.refuse_event,
-        {204: None}, {JSON: RefusedEvent}, HomeQuery, refusals=(404, 409, 421),
+        {204: None}, {JSON: RefusedEvent}, PageHomeQuery, refusals=(403, 404, 409, 421), takes_tickets=True,
     ),
     Endpoint(
         "POST", f"{_ONE}/seek", "Go on from a time, a position or the beginning of what is kept", consuming.seek,
@@ -130,9 +139,14 @@ ENDPOINTS = (
         {200: LetterCount}, {JSON: ChosenLetters}, HomeQuery, refusals=(403, 404, 421, 507),
     ),
     Endpoint(
-        "GET", WEBSOCKET_PATH, "A WebSocket: lines of frames, with the subprotocol fieldfare.v1", endpoints.websocket,
-        {101: None}, refusals=(426,),
+        "POST", "/v1/tickets", "Make a ticket, with which a web page takes one subscription's events", issue,
+        {201: TicketMade}, {JSON: NewTicket}, refusals=(404, 421),
     ),
+    Endpoint(
+        "GET", WEBSOCKET_PATH, "A WebSocket: lines of frames, with the subprotocol fieldfare.v1", endpoints.websocket,
+        {101: None}, query=TicketQuery, refusals=(426,),
+    ),
+    asyncapi.ENDPOINT,
     Endpoint("GET", "/healthz", "Whether the process is alive", endpoints.health, {200: dict[str, str]}, is_open=True),
     Endpoint("GET", "/readyz", "Whether it can serve", endpoints.readiness, {200: dict[str, str]}, is_open=True),
     Endpoint("GET", "/metrics", "Metrics for Prometheus", endpoints.metrics, {200: "text/plain"}, refusals=(403,)),

@@ -7,8 +7,10 @@ poll, the Last-Event-ID of its next stream, or an acknowledgement of its own.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 
 import msgspec
 from msgspec import Raw
@@ -16,6 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from fieldfare.messages import Ack, Attach, Deliver, Delivery, Detach, EdgeFrame, Notice, Position, Subscribed
+from fieldfare.runtime.cloudevents import batch, notice_event, structured
 from fieldfare.runtime.gateway.exchange import REF, Exchange
 from fieldfare.runtime.gateway.forms import TAKEN_OVER, Polled, PollQuery
 from fieldfare.runtime.gateway.mailbox import first_of
@@ -29,11 +32,25 @@ _HEARTBEAT = b":\n\n"
 _delivery = msgspec.json.Decoder(Delivery)
 
 
-async def poll(exchange: Exchange, subscription: str, query: PollQuery) -> Polled:
-    """What there is for a subscription: at once if there is nothing to wait for, else as soon as there is something."""
+@dataclass(frozen=True, slots=True)
+class PolledCloudEvents:
+    """What was polled as CloudEvents: a batch of them, the notices included."""
+
+    body: bytes
+    position: Position
+    log: str
+
+
+async def poll(
+    exchange: Exchange, subscription: str, query: PollQuery, cloudevents_topic: str | None
+) -> Polled | PolledCloudEvents:
+    """What there is for a subscription: at once if there is nothing to wait for, else as soon as there is something.
+
+    If the topic is given, events are CloudEvents.
+    """
     after, log = exchange.position(query.after)
     attach = Attach(REF, subscription, after, query.limit, wants_mark=True, log=log, topic=query.topic)
-    subscribed, frames = await exchange.ask(attach, Subscribed)
+    subscribed, frames = await attached(exchange, attach)
     with suppress(TimeoutError):
         async with asyncio.timeout(query.wait_seconds or _READING_SECONDS):
             while not any(isinstance(frame, Deliver) for frame in frames):
@@ -44,7 +61,21 @@ async def poll(exchange: Exchange, subscription: str, query: PollQuery) -> Polle
     exchange.send(Detach(subscription, keeps_events=True))
     position = events[-1].position if events else subscribed.position
     notices = [frame for frame in frames if isinstance(frame, Notice) and not _is_mark(frame)]
-    return Polled(events, position, notices, subscribed.log)
+    if cloudevents_topic is None:
+        return Polled(events, position, notices, subscribed.log)
+    made = [notice_event(notice, number, time.time()) for number, notice in enumerate(notices)]
+    made += [structured(raw, cloudevents_topic) for raw in _events(frames)]
+    return PolledCloudEvents(batch(made), position, subscribed.log)
+
+
+async def attached(exchange: Exchange, attach: Attach) -> tuple[Subscribed, list[EdgeFrame]]:
+    """Take a subscription's events; a ProblemError if that cannot be, because its webhook does."""
+    try:
+        return await exchange.ask(attach, Subscribed)
+    except ProblemError as error:
+        if error.problem.code == "invalid":
+            raise ProblemError(409, "attached", str(error)) from None
+        raise
 
 
 def _is_mark(frame: EdgeFrame) -> bool:
@@ -55,6 +86,39 @@ def _events(frames: Iterable[EdgeFrame]) -> Iterator[Raw]:
     return (event for frame in frames if isinstance(frame, Deliver) for event in frame.events)
 
 
+@dataclass(frozen=True, slots=True)
+class StreamForm:
+    """What a stream is of, and how it looks: if the topic is given, events are CloudEvents."""
+
+    subscribed: Subscribed
+    cloudevents_topic: str | None = None
+
+    def lines(self, frame: EdgeFrame, *, is_cut_off: bool) -> bytes:
+        """A frame as server-sent events."""
+        if isinstance(frame, Deliver):
+            return b"".join(map(self._event, frame.events))
+        if not isinstance(frame, Notice):
+            return b""
+        place = b"" if is_cut_off else self._next_place(frame)
+        return b"%bevent: notice\ndata: %b\n\n" % (place, msgspec.json.encode(frame))
+
+    def _next_place(self, notice: Notice) -> bytes:
+        """With what id a reader comes again: after a seek, the new place; one that was taken over from, not at all."""
+        if notice.kind == "seek" and notice.position is not None:
+            return b"id: %b\n" % self._place(notice.position)
+        return b"id: -1%b\n" % TAKEN_OVER.encode() if notice.kind == "detached" else b""
+
+    def _event(self, raw: Raw) -> bytes:
+        text = bytes(raw) if self.cloudevents_topic is None else structured(raw, self.cloudevents_topic)
+        # A line break may stand between the tokens of JSON, but would end a line of the stream.
+        data = text.replace(b"\r", b" ").replace(b"\n", b" ")
+        return b"id: %b\ndata: %b\n\n" % (self._place(_delivery.decode(raw).position), data)
+
+    def _place(self, position: Position) -> bytes:
+        log = self.subscribed.log.encode()
+        return b"%d%b" % (position, b"@" + log if log else b"")
+
+
 class EventStream(Response):
     """A subscription's events as they come, until one of the two ends goes away; then it says so."""
 
@@ -63,15 +127,15 @@ class EventStream(Response):
     def __init__(
         self,
         exchange: Exchange,
-        subscribed: Subscribed,
+        form: StreamForm,
         frames: list[EdgeFrame],
         options: GatewayOptions,
         ended: Callable[[], None],
     ) -> None:
         super().__init__()
         self._exchange = exchange
-        self._subscription = subscribed.subscription
-        self._log = subscribed.log.encode()  # to which the positions belong, if the client is to know it
+        self._form = form
+        self._subscription = form.subscribed.subscription
         self._frames = frames  # that came with the answer to the attachment
         self._options = options
         self._is_cut_off = False  # the connection to the broker is gone: the reader is to come again
@@ -92,7 +156,7 @@ class EventStream(Response):
         frames, is_open = self._frames, True
         while is_open:
             if frames:
-                lines = (_lines(frame, self._log, is_cut_off=self._is_cut_off) for frame in frames)
+                lines = (self._form.lines(frame, is_cut_off=self._is_cut_off) for frame in frames)
                 await self._send(send, b"".join(lines))
                 self._free(frames)
             is_open = not any(isinstance(frame, Notice) and frame.kind in ("detached", "seek") for frame in frames)
@@ -125,28 +189,3 @@ class EventStream(Response):
 async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def _lines(frame: EdgeFrame, log: bytes, *, is_cut_off: bool) -> bytes:
-    """A frame as server-sent events."""
-    if isinstance(frame, Deliver):
-        return b"".join(_event(raw, _delivery.decode(raw).position, log) for raw in frame.events)
-    if not isinstance(frame, Notice):
-        return b""
-    return b"%bevent: notice\ndata: %b\n\n" % (
-        b"" if is_cut_off else _next_place(frame, log),
-        msgspec.json.encode(frame),
-    )
-
-
-def _next_place(notice: Notice, log: bytes) -> bytes:
-    """With what id a reader comes again: after a seek, with the new place; one that was taken over from, not at all."""
-    if notice.kind == "seek" and notice.position is not None:
-        return b"id: %d%b\n" % (notice.position, b"@" + log if log else b"")
-    return b"id: -1%b\n" % TAKEN_OVER.encode() if notice.kind == "detached" else b""
-
-
-def _event(raw: Raw, position: Position, log: bytes) -> bytes:
-    # A line break may stand between the tokens of JSON, but would end a line of the stream.
-    data = bytes(raw).replace(b"\r", b" ").replace(b"\n", b" ")
-    return b"id: %d%b\ndata: %b\n\n" % (position, b"@" + log if log else b"", data)

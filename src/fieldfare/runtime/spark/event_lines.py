@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from fieldfare.events import attributes_of, json_values
-from fieldfare.messages import HandEvents
+from fieldfare.messages import ENVELOPE_PREFIX, Beside, HandEvents, envelope_attributes
 from fieldfare.model import Range
 from fieldfare.store.outputs import BATCH_ID, SUBSCRIPTION_IDS
 
@@ -37,6 +37,7 @@ class Carried(msgspec.Struct, frozen=True, array_like=True):
     publisher: str | None
     at: float
     event: Raw
+    beside: Beside | None = None
 
 
 class EventRows(NamedTuple):
@@ -56,7 +57,20 @@ class Columns:
     def read(self, effect: HandEvents) -> EventRows:
         """The values of events; an UnreadableError if one is no event, which an edge does not let through."""
         rows = [json_values(bytes(event)) for event in effect.events]
-        return EventRows(effect, rows if self.given is not None else [attributes_of(row) for row in rows])
+        if self.given is None:
+            rows = [attributes_of(row) for row in rows]
+        return EventRows(effect, rows if effect.beside is None else list(map(self._with_envelope, rows, effect.beside)))
+
+    def _with_envelope(self, row: dict[str, Any], carried: Beside | None) -> dict[str, Any]:
+        """An event's values and those of its envelope: names that begin with `ce.`, or a column `ce` of the operator's.
+
+        The operator's columns are read by Spark, to which `ce.type` is a field of `ce`.
+        """
+        if carried is None or carried.envelope is None:
+            return row
+        if self.given is None:
+            return {**row, **envelope_attributes(carried.envelope)}
+        return {ENVELOPE_PREFIX.removesuffix("."): carried.envelope, **row}
 
     def learned(self, publications: Iterable[EventRows]) -> Columns:
         """The columns with attributes that are new; the same object if there are none."""
@@ -85,9 +99,10 @@ class Columns:
         """The lines of a file."""
         row_number = 0
         for effect, rows in publications:
-            for event_id, event, row in zip(effect.ids, effect.events, rows, strict=True):
-                carried = _encode(Carried(file, row_number, event_id, effect.publisher, effect.at, event)).decode()
-                yield _encode({**self._fitting(row), EVENT: carried, MARK: None}) + b"\n"
+            beside = effect.beside or [None] * len(rows)
+            for event_id, event, row, extra in zip(effect.ids, effect.events, rows, beside, strict=True):
+                carried = Carried(file, row_number, event_id, effect.publisher, effect.at, event, extra)
+                yield _encode({**self._fitting(row), EVENT: _encode(carried).decode(), MARK: None}) + b"\n"
                 row_number += 1
         yield _encode({MARK: mark}) + b"\n"
 

@@ -97,7 +97,9 @@ class TopicFolder:
             if text is not None
         ]
         found.sort(key=lambda item: (item[0].file, item[0].row))
-        events = [MatchedEvent(event.id, event.publisher, event.at, event.event, keys) for event, keys in found]
+        events = [
+            MatchedEvent(event.id, event.publisher, event.at, event.event, keys, event.beside) for event, keys in found
+        ]
         return PipelineBatch(events, [mark for mark in marks if mark is not None], commit.quarantined)
 
     def remove(self, batch_id: int, marks: Iterable[str]) -> None:
