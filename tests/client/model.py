@@ -19,6 +19,7 @@ from fieldfare.client.session import ClientSession
 from fieldfare.messages import (
     Accepted,
     Ack,
+    AckEach,
     Attach,
     ClientFrame,
     DeclareTopic,
@@ -30,6 +31,7 @@ from fieldfare.messages import (
     EdgesPinged,
     List,
     Listed,
+    Nack,
     Publish,
     Refused,
     SetWindow,
@@ -72,7 +74,7 @@ class ModelEdge:
     def handle(self, frame: ClientFrame) -> list[EdgeFrame]:
         answer: EdgeFrame | None = None
         match frame:
-            case EdgesPinged():
+            case EdgesPinged() | AckEach() | Nack():
                 pass
             case Ack() | Detach():
                 self._tell(frame)

@@ -225,15 +225,21 @@ class Client:
         when the subscriber has to know something: events were dropped, or none came for too long.
         """
         decoder = _attributes if type is None else msgspec.json.Decoder(type)
-        return self._receive(Subscribe(0, topic, condition, qos, **options), decoder, on_notice)
+        return self.receive(Subscribe(0, topic, condition, qos, **options), decoder, on_notice)
 
-    def _receive(
+    def receive(
         self,
         request: Subscribe | Attach,
         decoder: msgspec.json.Decoder[T],
-        on_notice: Callable[[Notice], object] | None,
+        on_notice: Callable[[Notice], object] | None = None,
+        *,
+        settles_each: bool = False,
     ) -> Subscription[T]:
-        inbox = Inbox(self._runner, request, on_notice)
+        """Subscribe or attach as a frame says; the decoder makes the events' attributes of JSON.
+
+        With `settles_each`, take events with `receive`, and say of each what became of it: `settle` or `nack`.
+        """
+        inbox = Inbox(self._runner, request, on_notice, settles_each=settles_each)
         self._runner.subscribe(inbox)
         return Subscription(inbox, decoder)
 
@@ -251,7 +257,7 @@ class Client:
         the edge which this client is connected to.
         """
         request = Attach(0, subscription, window=window, topic=topic)
-        return self._receive(request, _attributes, on_notice)
+        return self.receive(request, _attributes, on_notice)
 
     async def unsubscribe(self, subscription: Subscription[Any] | str, *, topic: str | None = None) -> None:
         """End a subscription of this client, or a durable one by its name, whose home is found as in `attach`."""

@@ -50,6 +50,11 @@ class Event(Generic[T]):
         return self._delivery.publisher
 
     @property
+    def attempt(self) -> int:
+        """1, or more if it was refused, or not dealt with in time, and comes again."""
+        return self._delivery.attempt
+
+    @property
     def json(self) -> bytes:
         """The event as it was published."""
         return bytes(self._delivery.event)

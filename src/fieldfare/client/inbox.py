@@ -25,7 +25,12 @@ class Inbox:
     """What came for a subscription, and what is known of it. The runner fills it, `Subscription` empties it."""
 
     def __init__(
-        self, runner: SessionRunner, request: Subscribe | Attach, on_notice: Callable[[Notice], object] | None
+        self,
+        runner: SessionRunner,
+        request: Subscribe | Attach,
+        on_notice: Callable[[Notice], object] | None,
+        *,
+        settles_each: bool = False,
     ) -> None:
         self.id = request.subscription if isinstance(request, Attach) else request.name or ""
         self.topic = "" if isinstance(request, Attach) else request.topic
@@ -34,6 +39,7 @@ class Inbox:
         self.notices: deque[Notice] = deque(maxlen=NOTICES_MAX)
         self.runner = runner
         self.request = request
+        self.settles_each = settles_each  # by `settle` and `nack`
         self.events: deque[Delivery] = deque()  # no more than the window
         # Events that were not taken when the log changed. The oldest of too many are dropped: a gap was told then.
         self.of_former_logs: deque[tuple[Delivery, str]] = deque(maxlen=FORMER_EVENTS_MAX)

@@ -10,8 +10,11 @@ from __future__ import annotations
 import math
 from collections import deque
 
+from msgspec.structs import replace
+
 from fieldfare.client import wire
 from fieldfare.client.awaited_answers import Awaited, AwaitedAnswers, Repeatable, RepeatableRequest
+from fieldfare.client.events_in_hand import EventsInHand
 from fieldfare.client.options import SessionOptions
 from fieldfare.client.outputs import (
     Completed,
@@ -44,6 +47,7 @@ from fieldfare.messages import (
     EdgeFrame,
     EdgesPinged,
     MovePublisher,
+    Nack,
     Notice,
     PingEdges,
     Position,
@@ -129,13 +133,16 @@ class ClientSession:
             return [failed]
         return self._publications.publish(key, frame, now, is_connected=self.is_connected)
 
-    def subscribe(self, key: Key, frame: Subscribe | Attach, now: float) -> list[Output]:
-        """Subscribe, or attach to a durable subscription; the key names it from now on."""
+    def subscribe(self, key: Key, frame: Subscribe | Attach, now: float, *, settles_each: bool = False) -> list[Output]:
+        """Subscribe, or attach to a durable subscription; the key names it from now on.
+
+        Its events are acknowledged by `ack`, all up to a position; or one by one, by `settle` and `nack`.
+        """
         if (failed := _check(key, frame)) is not None:
             return [failed]
         if (error := self.windows.check()) is not None:
             return [Failed(key, error)]
-        subscription = SessionSubscription(key, frame)
+        subscription = SessionSubscription(key, frame, hand=EventsInHand() if settles_each else None)
         if self._may_move:
             subscription.recent = deque(maxlen=self.options.remembered_events_max)
         return self.adopt(subscription, now)
@@ -153,6 +160,27 @@ class ClientSession:
         if subscription is None or not subscription.take(position):
             return []
         self.windows.took(subscription, position)
+        return self._acknowledge_soon(subscription, now)
+
+    def settle(self, key: Key, position: Position, now: float) -> list[Output]:
+        """The application is done with one event of a subscription whose events are settled one by one."""
+        subscription = self._subscriptions.get(key)
+        if subscription is None or not subscription.settle(position):
+            return []
+        self.windows.took(subscription, None)
+        return self._acknowledge_soon(subscription, now)
+
+    def nack(self, key: Key, frame: Nack) -> list[Output]:
+        """The application could not deal with an event, and had it in hand: the edge is to send it again."""
+        subscription = self._subscriptions.get(key)
+        if subscription is None or subscription.hand is None or not subscription.hand.refuse(frame.position):
+            return []
+        self.windows.took(subscription, None)
+        if subscription.id is None:
+            return []  # on the next connection it comes again in any case
+        return [*_acknowledge(subscription), Transmit(replace(frame, subscription=subscription.id))]
+
+    def _acknowledge_soon(self, subscription: SessionSubscription, now: float) -> list[Output]:
         if subscription.events_taken >= subscription.ack_events:
             return _acknowledge(subscription)
         self._unacknowledged[subscription] = None
@@ -292,7 +320,7 @@ class ClientSession:
         self._unacknowledged.clear()
         self.ack_at = math.inf
         for subscription in self._subscriptions.values():
-            subscription.id = None
+            subscription.disconnect()
         self.windows.disconnected()
         self._publications.disconnected()
         return []
@@ -437,8 +465,7 @@ def _error(refused: Refused) -> RefusedError:
 
 
 def _acknowledge(subscription: SessionSubscription) -> list[Output]:
-    ack = subscription.acknowledgement()
-    return [] if ack is None else [Transmit(ack)]
+    return [Transmit(frame) for frame in subscription.acknowledgements()]
 
 
 def _check(key: Key, frame: Subscribe | Attach | Repeatable) -> Failed | None:

@@ -40,7 +40,7 @@ from fieldfare.client.session import ClientSession
 from fieldfare.client.transport import Connection, Edges, edges_of, log_of
 from fieldfare.client.window_budget import WindowBudget
 from fieldfare.errors import EdgeFullError, FieldfareError, MovedError, NotConnectedError
-from fieldfare.messages import ClientFrame, Position, Subscribed, Unsubscribe
+from fieldfare.messages import ClientFrame, Nack, Position, Subscribed, Unsubscribe
 
 Command: TypeAlias = Callable[[Key, float], list[Output]]
 
@@ -163,14 +163,26 @@ class SessionRunner:
     def subscribe(self, inbox: Inbox) -> None:
         """Begin to deliver."""
         self._check()
-        self._do(self.session.subscribe(inbox, inbox.request, self.now))
+        self._do(self.session.subscribe(inbox, inbox.request, self.now, settles_each=inbox.settles_each))
 
     def acknowledge(self, inbox: Inbox, position: Position) -> None:
         """The application is done with all events up to a position."""
         if self._ended_by is None:
-            outputs = self.session.ack(inbox, position, self._loop.time())
-            if outputs or self.session.ack_at < self._timer_at:
-                self._do(outputs)
+            self._do_soon(self.session.ack(inbox, position, self._loop.time()))
+
+    def settle(self, inbox: Inbox, position: Position) -> None:
+        """The application is done with one event."""
+        if self._ended_by is None:
+            self._do_soon(self.session.settle(inbox, position, self._loop.time()))
+
+    def nack(self, inbox: Inbox, frame: Nack) -> None:
+        """The application could not deal with an event."""
+        self.perform(self.session.nack(inbox, frame))
+
+    def _do_soon(self, outputs: list[Output]) -> None:
+        """The same as `_do`, and cheaper where there is nothing to do but to acknowledge later."""
+        if outputs or self.session.ack_at < self._timer_at:
+            self._do(outputs)
 
     def detach(self, inbox: Inbox) -> None:
         """Deliver no more here."""

@@ -14,9 +14,10 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from fieldfare.client.events_in_hand import EventsInHand
 from fieldfare.client.outputs import Key
 from fieldfare.client.window_budget import WindowShare
-from fieldfare.messages import Ack, Attach, Delivery, Position, Ref, Subscribe, Subscribed
+from fieldfare.messages import Ack, AckEach, Attach, Delivery, Position, Ref, Subscribe, Subscribed
 
 _EventName: TypeAlias = tuple[str | None, str]  # an event's publisher and its id, which is the publisher's own
 
@@ -36,12 +37,14 @@ class SessionSubscription:
     seen: Position = -1  # the last position that came, or where it begins
     given: Position = -1  # the last one that was given to the application; those after it were known already
     taken: Position = -1  # the last one that the application is done with, or where it begins
+    acknowledged: Position = -1  # the last one that was acknowledged with all before it, on this connection
     asked: Position = -1  # where to begin, in the request that was sent last
     events_taken: int = 0  # since the last acknowledgement
     times_busy: int = 0
     ending: Key | None = None  # the request to end it, which waits until it is confirmed
     recent: deque[_EventName] | None = None  # events of this log, if it may move to another
     former: dict[_EventName, None] = field(default_factory=dict)  # events of logs that were left
+    hand: EventsInHand | None = None  # if its events are settled one by one
     share: WindowShare | None = None  # of the client's memory
     window_sent: int | None = None  # the last one that the edge was told on this connection
 
@@ -81,6 +84,8 @@ class SessionSubscription:
         if is_anew or not self.is_confirmed:
             self.seen = self.given = self.taken = answer.position
             self.events_taken = 0
+        if self.hand is not None:
+            self.hand.confirmed(answer.position, is_anew=is_anew or not self.is_confirmed)
         self.id = self.previous = answer.subscription
         self.log = answer.log or self.log
         self.is_confirmed = True
@@ -96,6 +101,8 @@ class SessionSubscription:
 
     def fresh(self, events: list[Delivery]) -> list[Delivery]:
         """The events that the application was not given before."""
+        if self.hand is not None:
+            return self._fresh_in_hand(events, self.hand)
         seen = self.seen
         fresh = []
         for event in events:
@@ -107,6 +114,17 @@ class SessionSubscription:
             self.given = seen
             return fresh
         return self._unknown(fresh, self.recent)
+
+    def _fresh_in_hand(self, events: list[Delivery], hand: EventsInHand) -> list[Delivery]:
+        fresh = hand.fresh(events)
+        self.seen = self.given = max((self.seen, *(event.position for event in fresh)))
+        if self.recent is None:
+            return fresh
+        unknown = self._unknown(fresh, self.recent)
+        for event in fresh:
+            if (event.publisher, event.id) in self.former:
+                hand.settle(event.position)
+        return unknown
 
     def _unknown(self, events: list[Delivery], recent: deque[_EventName]) -> list[Delivery]:
         """Those that did not come from another edge before."""
@@ -128,9 +146,27 @@ class SessionSubscription:
         self.events_taken += 1
         return True
 
-    def acknowledgement(self) -> Ack | None:
-        """The frame that acknowledges what was taken; None while it is not confirmed on a connection."""
+    def settle(self, position: Position) -> bool:
+        """Note that the application is done with one event; returns whether it had it."""
+        if self.hand is None or not self.hand.settle(position):
+            return False
+        self.taken = max(self.taken, self.hand.upto)
+        self.events_taken += 1
+        return True
+
+    def acknowledgements(self) -> list[Ack | AckEach]:
+        """The frames that acknowledge what was taken; none while it is not confirmed on a connection."""
         if self.id is None:
-            return None
+            return []
         self.events_taken = 0
-        return Ack(self.id, self.taken)
+        if self.hand is None:
+            return [Ack(self.id, self.taken)]
+        acknowledged, self.acknowledged = self.acknowledged, self.taken
+        return self.hand.acknowledgements(self.id, acknowledged)
+
+    def disconnect(self) -> None:
+        """It is not in force any more, until it is confirmed on another connection."""
+        self.id = None
+        self.acknowledged = -1
+        if self.hand is not None:
+            self.hand.disconnected()

@@ -22,7 +22,8 @@ import msgspec
 
 from fieldfare.client.events import Event
 from fieldfare.client.inbox import Inbox
-from fieldfare.messages import Notice, Position
+from fieldfare.messages import Nack, Notice, Position
+from fieldfare.qos import Consuming
 
 T = TypeVar("T")
 
@@ -35,6 +36,7 @@ class SubscriptionOptions(TypedDict, total=False):
     window: int  # how many events may be on their way without an acknowledgement, at most
     webhook: str  # deliver by POST to this URL; needs a name
     wants_mark: bool  # end the iteration when all that was there has come
+    consuming: Consuming  # shared or not, ordered by a key or not; what becomes of refused events
     log: str  # to which the position `after` belongs, as `Event.log` and `Subscription.log` say
 
 
@@ -86,26 +88,45 @@ class Subscription(Generic[T]):
         return self
 
     async def __anext__(self) -> Event[T]:
+        self._inbox.acknowledge_given()
+        event = await self.receive()
+        if event is None:
+            raise StopAsyncIteration
+        if event.log == self._inbox.log:  # else there is nobody to whom it could be acknowledged
+            self._inbox.given = event.position
+        return event
+
+    async def receive(self) -> Event[T] | None:
+        """The next event, which is not acknowledged by asking for another; None if there are no more."""
         inbox = self._inbox
-        inbox.acknowledge_given()
         if inbox.of_former_logs:
-            former, log = inbox.of_former_logs.popleft()  # there is nobody to whom it could be acknowledged
+            former, log = inbox.of_former_logs.popleft()
             return Event(former, inbox.topic, inbox.id, self._decoder, log)
         while not inbox.events:
             if inbox.is_ended:
-                raise StopAsyncIteration if inbox.error is None or inbox.runner.is_closed else inbox.error
+                if inbox.error is None or inbox.runner.is_closed:
+                    return None
+                raise inbox.error
             if inbox.has_caught_up:
-                raise StopAsyncIteration
+                return None
             inbox.arrived.clear()
             await inbox.arrived.wait()
-        delivery = inbox.events.popleft()
-        inbox.given = delivery.position
-        return Event(delivery, inbox.topic, inbox.id, self._decoder, inbox.log)
+        return Event(inbox.events.popleft(), inbox.topic, inbox.id, self._decoder, inbox.log)
 
     def acknowledge(self, event: Event[T]) -> None:
         """Be done with an event and all before it, without asking for the next."""
         if event.log == self._inbox.log:
             self._inbox.runner.acknowledge(self._inbox, event.position)
+
+    def settle(self, event: Event[T]) -> None:
+        """Be done with this event only; for a subscription whose events are settled one by one."""
+        if event.log == self._inbox.log:
+            self._inbox.runner.settle(self._inbox, event.position)
+
+    def nack(self, event: Event[T], reason: str, *, delay_seconds: float | None = None) -> None:
+        """Refuse an event: it comes again after a while, and becomes a dead letter if that does not help."""
+        if event.log == self._inbox.log:
+            self._inbox.runner.nack(self._inbox, Nack("", event.position, reason, delay_seconds))
 
     def detach(self) -> None:
         """Deliver no more of it here. A durable one waits for the next client that attaches or subscribes."""

@@ -41,6 +41,7 @@ from fieldfare.messages.broker_frames import (
     remote_id,
 )
 from fieldfare.messages.consuming_frames import (
+    SETTLED_MAX,
     AckEach,
     Change,
     DropDeadLetters,
@@ -236,6 +237,7 @@ __all__ = [
     "IDS_MAX",
     "PROTOCOL",
     "SEAL_BYTES",
+    "SETTLED_MAX",
     "Absent",
     "Accepted",
     "Ack",
