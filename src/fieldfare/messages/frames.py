@@ -193,6 +193,7 @@ class Subscribed(Frame, frozen=True, tag="subscribed"):
     position: Position  # it begins after this one
     is_new: bool = True
     log: PositionLog = ""  # to which its positions belong, if the request says that its client knows of logs
+    acks_each: bool = False  # events may come out of order: acknowledge each by itself, with AckEach
 
 
 class Deliver(Frame, frozen=True, tag="deliver"):

@@ -91,7 +91,9 @@ class PipelineBatches:
             topic.matched_ids.confirm(event.publisher, [event.id])
         if batch.record.deliveries:
             topic.stored = last
-            self._quotas.keep(topic.tenant, sum(map(len, batch.record.deliveries)), batch.record.expires_at)
+            size_bytes = sum(map(len, batch.record.deliveries))
+            topic.times.note(batch.record.position, len(batch.record.deliveries), size_bytes, batch.record.at)
+            self._quotas.keep(topic.tenant, size_bytes, batch.record.expires_at)
         self._emit(BatchStored(*topic.key, batch.number))
         self._deliveries.offer(topic, topic.stored_matches([batch.record]), last, now)
         self._export(topic, batch.record, now)

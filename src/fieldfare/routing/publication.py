@@ -106,3 +106,8 @@ class ImportedEvents:
     is_replayed: bool = False  # they are for one subscription, which reads them from the log
     is_reserving: bool = False  # they wait for the log to know that positions are used which it does not hold
     state: PublicationState = PublicationState.STORING
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all events together."""
+        return sum(map(len, self.record.deliveries))

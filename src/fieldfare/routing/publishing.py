@@ -296,7 +296,7 @@ class Publishing:
         record, topic = imported.record, imported.topic
         if topic.offered.is_kept:
             topic.stored = record.position + len(record.deliveries) - 1
-            self._quotas.keep(topic.tenant, sum(map(len, record.deliveries)), record.expires_at)
+            self._quotas.keep(topic.tenant, imported.size_bytes, record.expires_at)
         self._step_soon(now)
 
     def import_not_stored(self, imported: ImportedEvents) -> None:
@@ -325,6 +325,9 @@ class Publishing:
         new = [each for each in publications if isinstance(each, Publication) or not each.is_replayed]
         entries = [entry for publication in new for entry in entries_of(publication.record)]
         rows = [row for publication in new for row in publication.rows]
+        for publication in publications:
+            record = publication.record
+            topic.times.note(record.position, len(record.deliveries), publication.size_bytes, record.at)
         if rows:
             topic.event_count += len(rows)
             if topic.matching == "spark":

@@ -10,8 +10,11 @@ import msgspec
 from fieldfare.messages import (
     CursorsMoved,
     DeadLetter,
+    DeadLettersDropped,
+    DeadLettersRedriven,
     EdgeRegistered,
     EventsMissed,
+    EventsOutstanding,
     EventsStored,
     InterestExported,
     KeptBytes,
@@ -27,8 +30,10 @@ from fieldfare.messages import (
     SubscriptionRemoved,
     SubscriptionReplayed,
     SubscriptionStored,
+    TimesKept,
     TopicStored,
 )
+from fieldfare.routing.delivery import outstanding_form
 from fieldfare.routing.pending import stored_form
 from fieldfare.routing.taker import Subscription
 from fieldfare.routing.topic import OWN_LOG
@@ -59,11 +64,10 @@ def recover(edge: Edge, record: Record) -> None:
             topic = edge.topics.get_or_make(record.tenant, record.topic)
             topic.offered, topic.matching = record.offered, record.matching
             topic.offer_version, topic.home = record.version, record.home
-        case CursorsMoved():
+        case CursorsMoved() | EventsOutstanding():
             _recover_cursors(edge, record)
-        case DeadLetter():
-            if edge.takers.get(record.tenant, record.subscription):
-                edge.webhooks.keep_letter(record)
+        case DeadLetter() | DeadLettersRedriven() | DeadLettersDropped():
+            _recover_letters(edge, record)
         case PublishersMoved() | PublisherSealed() | PublisherAdopted():
             _recover_publishers(edge, record)
         case KeptBytes():
@@ -77,11 +81,14 @@ def recover(edge: Edge, record: Record) -> None:
             | EdgeRegistered()
         ):
             _recover_overlay(edge, record)
-        case Reached():
+        case Reached() | TimesKept():
             _recover_positions(edge, record)
 
 
-def _recover_positions(edge: Edge, record: Reached) -> None:
+def _recover_positions(edge: Edge, record: Reached | TimesKept) -> None:
+    if isinstance(record, TimesKept):
+        edge.topics.get_or_make(record.tenant, record.topic).times.recover(record)
+        return
     edge.positions.raise_to(record.position)
     for tenant, name, matched, batch in record.topics:
         topic = edge.topics.get_or_make(tenant, name)
@@ -121,7 +128,9 @@ def _recover_events(edge: Edge, record: EventsStored) -> None:
     last = record.position + len(record.deliveries) - 1
     edge.positions.raise_to(last)
     if record.deliveries:
-        edge.quotas.keep(record.tenant, sum(map(len, record.deliveries)), record.expires_at)
+        size_bytes = sum(map(len, record.deliveries))
+        edge.quotas.keep(record.tenant, size_bytes, record.expires_at)
+        topic.times.note(record.position, len(record.deliveries), size_bytes, record.at)
         topic.matched = topic.stored = max(topic.matched, last)
     if record.origin is not None and record.origin_upto >= 0 and edge.overlay is not None:
         edge.overlay.imports.recover(topic, record.origin, record.origin_upto)
@@ -157,7 +166,23 @@ def _recover_publishers(edge: Edge, record: PublishersMoved | PublisherSealed | 
         topic.matched_ids.confirm(source, [identity])
 
 
-def _recover_cursors(edge: Edge, record: CursorsMoved) -> None:
+def _recover_letters(edge: Edge, record: DeadLetter | DeadLettersRedriven | DeadLettersDropped) -> None:
+    key = record.tenant, record.subscription
+    if edge.takers.get(*key) is None:
+        return
+    if isinstance(record, DeadLetter):
+        edge.dead_letters.keep(record)
+    elif isinstance(record, DeadLettersRedriven):
+        edge.dead_letters.redrive(key, record.positions)
+    else:
+        edge.dead_letters.drop(key, record.positions)
+
+
+def _recover_cursors(edge: Edge, record: CursorsMoved | EventsOutstanding) -> None:
+    if isinstance(record, EventsOutstanding):
+        if taker := edge.takers.get(record.tenant, record.subscription):
+            taker.recover_outstanding(record)
+        return
     for subscription_id, position in record.positions.items():
         if taker := edge.takers.get(record.tenant, subscription_id):
             taker.recover_cursor(position)
@@ -166,7 +191,6 @@ def _recover_cursors(edge: Edge, record: CursorsMoved) -> None:
 def _recover_subscription(edge: Edge, record: SubscriptionStored) -> None:
     topic = edge.topics.get_or_make(record.tenant, record.topic)
     edge.positions.raise_to(record.position)  # or what comes would lie before it
-    edge.subscribing.forget(record.tenant, record.subscription)
     subscription = Subscription(
         record.subscription,
         record.tenant,
@@ -177,8 +201,18 @@ def _recover_subscription(edge: Edge, record: SubscriptionStored) -> None:
         webhook=record.webhook,
         replay=record.replay,
         replayed=record.replayed,
+        consuming=record.consuming,
+        since=record.since,
+        is_paused=record.is_paused,
     )
-    edge.subscribing.restore(topic, subscription, record.position)
+    taker = edge.takers.get(*subscription.key)
+    if taker is None or taker.subscription.topic != record.topic:
+        edge.subscribing.forget(record.tenant, record.subscription)
+        edge.subscribing.restore(topic, subscription, record.position)
+    else:  # it was changed, or a checkpoint covers this record as well
+        taker.update(subscription, reads_log=topic.can_be_read_by(subscription.qos))
+        if record.is_moved:
+            taker.recover_cursor(record.position)
     _recover_replayed(edge, topic, record.replayed)
 
 
@@ -209,17 +243,20 @@ def _state(edge: Edge) -> Iterator[Record]:
         sequences, ids = topic.publishers.stored, topic.published_ids.stored
         if sequences or ids or topic.matched_ids.stored:
             yield PublishersMoved(*topic.key, sequences, ids, topic.matched_ids.stored)
+        if len(topic.times):
+            yield topic.times.state(topic.key)
         yield from topic.missed
         yield from topic.replayed.values()
     for taker in edge.takers:
         if taker.subscription.is_durable:
             taker.settle(edge.topics.of(taker).matched)
             yield stored_form(taker.subscription, taker.cursor)
+            if taker.outstanding:
+                yield outstanding_form(taker, taker.outstanding)
     yield from edge.moves.state()
     yield from edge.quotas.state()
     if edge.overlay is not None:
         yield from edge.overlay.wanted.state()
         yield from edge.overlay.imports.state()
         yield from edge.overlay.home_conditions.state()
-    for letters in edge.webhooks.dead_letters.values():
-        yield from letters
+    yield from edge.dead_letters.state()

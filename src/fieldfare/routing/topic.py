@@ -18,11 +18,12 @@ from fieldfare.messages import (
     TopicStored,
     stream_of,
 )
-from fieldfare.qos import Matching, Offered
+from fieldfare.qos import Matching, Offered, Requested
 from fieldfare.routing.interest import Interest
 from fieldfare.routing.matches import Matches, attributes_in, entries_of
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.ports import START, Emit
+from fieldfare.routing.position_times import PositionTimes
 from fieldfare.routing.publishers import Publishers, RecentIds
 from fieldfare.routing.reading import StreamReader
 from fieldfare.routing.refusal import Refusal
@@ -76,6 +77,7 @@ class Topic:
         self.matched_ids = RecentIds(options.recent_ids_max)  # of events that came back from the pipeline
         self.matched: Position = START  # all events up to here have been matched
         self.stored: Position = START  # the last of them that is in the log
+        self.times = PositionTimes()  # when they came
         self.replayed = OrderedDict[str, SubscriptionReplayed]()  # unnamed subscriptions, whose clients may come back
         self.missed: deque[EventsMissed] = deque(maxlen=_MISSED_MAX)
         self.event_count = 0
@@ -96,6 +98,10 @@ class Topic:
     def is_matched_elsewhere(self) -> bool:
         """Whether the pipeline of another edge matches it."""
         return self.matching == "spark" and bool(self.home)
+
+    def can_be_read_by(self, qos: Requested) -> bool:
+        """Whether a subscription may find in the log what it has not got."""
+        return self.offered.is_kept and (qos.reliability == "reliable" or qos.durability == "transient")
 
     def insert(self, taker: Taker) -> None:
         """A taker, whose condition is in the index."""
