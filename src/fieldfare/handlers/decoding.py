@@ -83,9 +83,13 @@ def _parameter(name: str, wanted: Any) -> Parameter:
     if hasattr(wanted, "model_validate_json"):
         return Parameter(wants_event, _ModelDecoder(wanted))
     try:
-        return Parameter(wants_event, msgspec.json.Decoder(wanted))
+        decoder = msgspec.json.Decoder(wanted)
+        is_foreign = isinstance(msgspec.inspect.type_info(wanted), msgspec.inspect.CustomType)
     except TypeError as error:
         raise HandlerError(f"{name}: events cannot be decoded as {wanted!r}: {error}") from error
+    if is_foreign:
+        raise HandlerError(f"{name}: events cannot be decoded as {wanted!r}: make it a msgspec.Struct or a dataclass")
+    return Parameter(wants_event, decoder)
 
 
 def published(result: Any) -> list[Any]:

@@ -105,7 +105,7 @@ class DeadLetter(_Record, frozen=True, tag="d"):
     attempts: int = 0
 
 
-class DeadLettersRedriven(_Record, frozen=True, tag="w"):
+class DeadLettersRedriven(_Record, frozen=True, tag="v"):
     """Dead letters are sent again. They are kept until they are acknowledged."""
 
     tenant: str
