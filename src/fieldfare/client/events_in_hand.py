@@ -22,21 +22,29 @@ class EventsInHand:
     _in_order: dict[Position, None] = field(default_factory=dict)  # in hand; they came one after another
     _again: set[Position] = field(default_factory=set)  # in hand; they came again, or before others
     _seen: Position = -1
+    _is_connected: bool = False
     upto: Position = -1  # the last one that can be acknowledged with all before it
     _each: list[Position] = field(default_factory=list)  # those that have to be acknowledged by themselves
     _settled: deque[Position] = field(default_factory=lambda: deque(maxlen=_UNSURE_MAX))  # on this connection
-    _unsure: set[Position] = field(default_factory=set)  # settled on a connection that broke
+    _refused: dict[Position, None] = field(default_factory=dict)  # and not come again; of too many the latest
+    _blocking: set[Position] = field(default_factory=set)  # refused before this connection: the edge may not know
+    _expected: set[Position] = field(default_factory=set)  # in hand when the connection began: they come once more
+    _unsure: set[Position] = field(default_factory=set)  # settled before it: the edge may not know
 
     def fresh(self, events: list[Delivery]) -> list[Delivery]:
         """The events that the application is to be given; those that it is done with are acknowledged again."""
         fresh = []
         for event in events:
             position = event.position
+            self._expected.discard(position)
             if position in self._unsure:
                 self._unsure.discard(position)
                 self._each.append(position)
+                self._settled.append(position)
             elif position not in self._in_order and position not in self._again:
                 fresh.append(event)
+                self._refused.pop(position, None)
+                self._blocking.discard(position)
                 if event.attempt == 1 and position > self._seen:
                     self._in_order[position] = None
                     self._seen = position
@@ -47,7 +55,7 @@ class EventsInHand:
     def settle(self, position: Position) -> bool:
         """The application is done with an event; returns whether it had it."""
         if position in self._in_order:
-            is_first = next(iter(self._in_order)) == position
+            is_first = next(iter(self._in_order)) == position and not self._is_blocked(position)
             del self._in_order[position]
             if is_first:
                 self.upto = position
@@ -59,13 +67,26 @@ class EventsInHand:
         else:
             return False
         self._settled.append(position)
+        if position in self._expected:
+            self._expected.discard(position)
+            self._unsure.add(position)
         return True
+
+    def _is_blocked(self, position: Position) -> bool:
+        """Whether the edge would take an earlier event for settled if all up to a position were acknowledged."""
+        return any(each < position for each in self._again) or any(each < position for each in self._blocking)
 
     def refuse(self, position: Position) -> bool:
         """The application could not deal with an event; returns whether it had it."""
         has_it = position in self._in_order or position in self._again
         self._in_order.pop(position, None)
         self._again.discard(position)
+        if has_it:
+            self._refused[position] = None
+            if not self._is_connected:
+                self._blocking.add(position)
+            if len(self._refused) > _UNSURE_MAX:
+                del self._refused[next(iter(self._refused))]
         return has_it
 
     def acknowledgements(self, subscription: str, acknowledged: Position) -> list[Ack | AckEach]:
@@ -78,10 +99,11 @@ class EventsInHand:
         return frames
 
     def disconnected(self) -> None:
-        """Acknowledgements may have been lost."""
-        self._unsure.update(self._settled)
-        self._settled.clear()
+        """Acknowledgements and refusals may have been lost: the next connection goes on before the refused events."""
         self._each.clear()
+        self._is_connected = False
+        self._blocking = set(self._refused)
+        self.upto = min((self.upto, *(each - 1 for each in (*self._refused, *self._again))))
 
     def confirmed(self, position: Position, *, is_anew: bool) -> None:
         """The edge goes on after a position. If positions begin anew, nothing of before means anything."""
@@ -89,6 +111,14 @@ class EventsInHand:
             self._in_order.clear()
             self._again.clear()
             self._unsure.clear()
+            self._refused.clear()
+            self._blocking.clear()
+            self._expected.clear()
             self._seen = self.upto = position
         else:
-            self._unsure = {each for each in self._unsure if each > position}
+            self._unsure = {each for each in (*self._unsure, *self._settled) if each > position}
+            self._refused = {each: None for each in self._refused if each > position}
+            self._blocking = set(self._refused)  # or else an acknowledgement up to a later one would mean them too
+            self._expected = {*self._in_order, *self._again}
+        self._is_connected = True
+        self._settled.clear()

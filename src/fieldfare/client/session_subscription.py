@@ -170,3 +170,4 @@ class SessionSubscription:
         self.acknowledged = -1
         if self.hand is not None:
             self.hand.disconnected()
+            self.taken = min(self.taken, self.hand.upto)
