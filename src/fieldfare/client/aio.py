@@ -26,6 +26,7 @@ from fieldfare.client.options import ClientOptions
 from fieldfare.client.publisher_mover import PublisherMover
 from fieldfare.client.session_runner import SessionRunner
 from fieldfare.client.subscription import Subscription, SubscriptionOptions
+from fieldfare.client.subscription_control import SubscriptionControl
 from fieldfare.client.transport import Edges, Transport
 from fieldfare.client.window_budget import WindowBudget
 from fieldfare.errors import RefusedError
@@ -36,7 +37,7 @@ T = TypeVar("T")
 Attributes: TypeAlias = dict[str, Any]
 
 _DEFAULTS = ClientOptions()
-_PAGE_ITEMS = 1000
+SHARED_WINDOW = 16  # of a consumer that says nothing else: what it has is not for others
 _attributes = msgspec.json.Decoder(Attributes)
 
 
@@ -72,7 +73,7 @@ def connect(
     return Client(edges, options)
 
 
-class Client:
+class Client(SubscriptionControl):
     """A client of one edge. It connects again by itself; what was open goes on, and nothing is lost or done twice.
 
     A durable subscription whose home is another edge is received from there, over a connection of its own.
@@ -194,6 +195,7 @@ class Client:
         *,
         qos: Requested = ...,
         on_notice: Callable[[Notice], object] | None = ...,
+        manual_ack: bool = ...,
         **options: Unpack[SubscriptionOptions],
     ) -> Subscription[Attributes]: ...
 
@@ -206,6 +208,7 @@ class Client:
         type: type[T],
         qos: Requested = ...,
         on_notice: Callable[[Notice], object] | None = ...,
+        manual_ack: bool = ...,
         **options: Unpack[SubscriptionOptions],
     ) -> Subscription[T]: ...
 
@@ -217,31 +220,32 @@ class Client:
         type: Any = None,  # noqa: A002 - as msgspec calls it
         qos: Requested = Requested(),  # noqa: B008 - it is frozen
         on_notice: Callable[[Notice], object] | None = None,
+        manual_ack: bool = False,
         **options: Unpack[SubscriptionOptions],
     ) -> Subscription[Any]:
         """Subscribe to the events of a topic that satisfy a condition: iterate over the result, or await it first.
 
         With a `type`, a msgspec.Struct or a dataclass, the events' attributes are of that type. `on_notice` is called
-        when the subscriber has to know something: events were dropped, or none came for too long.
+        when the subscriber has to know something: events were dropped, or none came for too long. An event that does
+        not have the type is refused, as by `Subscription.nack`, and not given to the application.
+
+        An event is acknowledged when the next is asked for; with `manual_ack` only by `Subscription.ack`, in any order.
         """
-        decoder = _attributes if type is None else msgspec.json.Decoder(type)
-        return self.receive(Subscribe(0, topic, condition, qos, **options), decoder, on_notice)
+        if "consuming" in options and options["consuming"].is_shared:
+            options.setdefault("window", SHARED_WINDOW)
+        request = Subscribe(0, topic, condition, qos, **options)
+        inbox = self.receive(request, on_notice, is_manual=manual_ack)
+        if type is None:
+            return Subscription(inbox, _attributes)
+        return Subscription(inbox, msgspec.json.Decoder(type), is_typed=True)
 
     def receive(
-        self,
-        request: Subscribe | Attach,
-        decoder: msgspec.json.Decoder[T],
-        on_notice: Callable[[Notice], object] | None = None,
-        *,
-        settles_each: bool = False,
-    ) -> Subscription[T]:
-        """Subscribe or attach as a frame says; the decoder makes the events' attributes of JSON.
-
-        With `settles_each`, take events with `receive`, and say of each what became of it: `settle` or `nack`.
-        """
-        inbox = Inbox(self._runner, request, on_notice, settles_each=settles_each)
+        self, request: Subscribe | Attach, on_notice: Callable[[Notice], object] | None = None, *, is_manual: bool
+    ) -> Inbox:
+        """Subscribe or attach as a frame says: for who makes a `Subscription` of it with a decoder of its own."""
+        inbox = Inbox(self._runner, request, on_notice, is_manual=is_manual)
         self._runner.subscribe(inbox)
-        return Subscription(inbox, decoder)
+        return inbox
 
     def attach(
         self,
@@ -250,14 +254,17 @@ class Client:
         window: int = 1024,
         on_notice: Callable[[Notice], object] | None = None,
         topic: str | None = None,
+        manual_ack: bool = False,
     ) -> Subscription[Attributes]:
-        """Receive a durable subscription that exists, by its name. A client that received it before does no longer.
+        """Receive a durable subscription that exists, by its name.
+
+        A client that received it before does no longer, unless it is shared: then this is one more consumer.
 
         Where there are several edges, its home is found by its topic; without one, among the topics that are in use at
         the edge which this client is connected to.
         """
         request = Attach(0, subscription, window=window, topic=topic)
-        return self.receive(request, _attributes, on_notice)
+        return Subscription(self.receive(request, on_notice, is_manual=manual_ack), _attributes)
 
     async def unsubscribe(self, subscription: Subscription[Any] | str, *, topic: str | None = None) -> None:
         """End a subscription of this client, or a durable one by its name, whose home is found as in `attach`."""
@@ -286,17 +293,3 @@ class Client:
     async def placement(self) -> list[Attributes]:
         """Where the publishers of a tree's broker are, and should be."""
         return await self._list(List(0, "placement"))
-
-    async def dead_letters(self, subscription: str) -> list[Attributes]:
-        """The events that a subscription's webhook did not take."""
-        return await self._list(List(0, "dead_letters", subscription=subscription))
-
-    async def _list(self, first: List) -> list[Attributes]:
-        items: list[Attributes] = []
-        after: str | None = ""
-        while after is not None:
-            page = msgspec.structs.replace(first, after=after, count_max=_PAGE_ITEMS)
-            answer = await self._runner.request(page)
-            items += answer.items
-            after = answer.next
-        return items

@@ -51,8 +51,13 @@ class Event(Generic[T]):
 
     @property
     def attempt(self) -> int:
-        """1, or more if it was refused, or not dealt with in time, and comes again."""
+        """1 for the first sending; more for an event that was refused, or not dealt with in time."""
         return self._delivery.attempt
+
+    @property
+    def delivery(self) -> Delivery:
+        """The event as the service sent it."""
+        return self._delivery
 
     @property
     def json(self) -> bytes:

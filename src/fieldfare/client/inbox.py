@@ -30,7 +30,7 @@ class Inbox:
         request: Subscribe | Attach,
         on_notice: Callable[[Notice], object] | None,
         *,
-        settles_each: bool = False,
+        is_manual: bool = False,
     ) -> None:
         self.id = request.subscription if isinstance(request, Attach) else request.name or ""
         self.topic = "" if isinstance(request, Attach) else request.topic
@@ -39,7 +39,7 @@ class Inbox:
         self.notices: deque[Notice] = deque(maxlen=NOTICES_MAX)
         self.runner = runner
         self.request = request
-        self.settles_each = settles_each  # by `settle` and `nack`
+        self.is_manual = is_manual  # the application says when it is done with an event
         self.events: deque[Delivery] = deque()  # no more than the window
         # Events that were not taken when the log changed. The oldest of too many are dropped: a gap was told then.
         self.of_former_logs: deque[tuple[Delivery, str]] = deque(maxlen=FORMER_EVENTS_MAX)
@@ -57,6 +57,26 @@ class Inbox:
         """The application asks for the next event: it is done with the last."""
         if self.given is not None:
             self.runner.acknowledge(self, self.given)
+            self.given = None
+
+    def take(self) -> Delivery:
+        """The next event; the application has it from now on."""
+        delivery = self.events.popleft()
+        self.given = None if self.is_manual else delivery.position
+        return delivery
+
+    def settle(self, event: Delivery) -> None:
+        """The application is done with one event."""
+        self._forget_given(event)
+        self.runner.acknowledge_each(self, event.position)
+
+    def refuse(self, event: Delivery, reason: str, delay_seconds: float | None) -> None:
+        """The application could not deal with an event."""
+        self._forget_given(event)
+        self.runner.refuse(self, event, reason, delay_seconds)
+
+    def _forget_given(self, event: Delivery) -> None:
+        if self.given == event.position:
             self.given = None
 
     def detach(self) -> None:
@@ -85,8 +105,11 @@ class Inbox:
         self.id, self.log = subscription_id, log
         self.settled.set()
 
-    def change_log(self, log: str) -> None:
-        """Its positions belong to another log from now on."""
+    def begin_anew(self, log: str) -> None:
+        """What was not taken cannot be acknowledged: it belongs to another log, or is another consumer's now."""
+        if log == self.log:
+            self.events.clear()
+            return
         self.of_former_logs.extend((delivery, self.log) for delivery in self.events)
         self.events.clear()
         self.given, self.log = None, log

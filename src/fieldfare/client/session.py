@@ -10,11 +10,8 @@ from __future__ import annotations
 import math
 from collections import deque
 
-from msgspec.structs import replace
-
 from fieldfare.client import wire
 from fieldfare.client.awaited_answers import Awaited, AwaitedAnswers, Repeatable, RepeatableRequest
-from fieldfare.client.events_in_hand import EventsInHand
 from fieldfare.client.options import SessionOptions
 from fieldfare.client.outputs import (
     Completed,
@@ -30,6 +27,7 @@ from fieldfare.client.outputs import (
     PingsAsked,
     Reconnect,
     Transmit,
+    Withdrawn,
 )
 from fieldfare.client.session_publications import SessionPublications
 from fieldfare.client.session_subscription import SessionSubscription
@@ -38,11 +36,13 @@ from fieldfare.client.unanswered_publications import UnansweredPublication, Unan
 from fieldfare.client.window_budget import WindowBudget, WindowShare
 from fieldfare.errors import DetachedError, FieldfareError, MovedError, NotConnectedError, RefusedError, refusal
 from fieldfare.messages import (
+    REASON_CHARACTERS_MAX,
     Accepted,
     Adopt,
     Advertise,
     Attach,
     Deliver,
+    Delivery,
     Detach,
     EdgeFrame,
     EdgesPinged,
@@ -133,16 +133,17 @@ class ClientSession:
             return [failed]
         return self._publications.publish(key, frame, now, is_connected=self.is_connected)
 
-    def subscribe(self, key: Key, frame: Subscribe | Attach, now: float, *, settles_each: bool = False) -> list[Output]:
+    def subscribe(self, key: Key, frame: Subscribe | Attach, now: float, *, is_manual: bool = False) -> list[Output]:
         """Subscribe, or attach to a durable subscription; the key names it from now on.
 
-        Its events are acknowledged by `ack`, all up to a position; or one by one, by `settle` and `nack`.
+        `is_manual`: the application acknowledges its events by `ack_each`, in any order.
         """
         if (failed := _check(key, frame)) is not None:
             return [failed]
         if (error := self.windows.check()) is not None:
             return [Failed(key, error)]
-        subscription = SessionSubscription(key, frame, hand=EventsInHand() if settles_each else None)
+        subscription = SessionSubscription(key, frame)
+        subscription.in_hand.is_manual = is_manual
         if self._may_move:
             subscription.recent = deque(maxlen=self.options.remembered_events_max)
         return self.adopt(subscription, now)
@@ -157,30 +158,43 @@ class ClientSession:
     def ack(self, key: Key, position: Position, now: float) -> list[Output]:
         """The application is done with all events of a subscription up to a position."""
         subscription = self._subscriptions.get(key)
-        if subscription is None or not subscription.take(position):
+        if subscription is None:
+            return []
+        if subscription.in_hand.is_single(position):
+            return self.ack_each(key, position, now)
+        if not subscription.take(position):
             return []
         self.windows.took(subscription, position)
         return self._acknowledge_soon(subscription, now)
 
-    def settle(self, key: Key, position: Position, now: float) -> list[Output]:
-        """The application is done with one event of a subscription whose events are settled one by one."""
+    def ack_each(self, key: Key, position: Position, now: float) -> list[Output]:
+        """The application is done with one event of a subscription."""
         subscription = self._subscriptions.get(key)
-        if subscription is None or not subscription.settle(position):
+        if subscription is None:
             return []
-        self.windows.took(subscription, None)
+        subscription.settle(position)
+        self.windows.took_one(subscription)
         return self._acknowledge_soon(subscription, now)
 
-    def nack(self, key: Key, frame: Nack) -> list[Output]:
-        """The application could not deal with an event, and had it in hand: the edge is to send it again."""
+    def nack(self, key: Key, event: Delivery, reason: str, delay_seconds: float | None) -> list[Output]:
+        """The application could not deal with an event: it comes again later, or becomes a dead letter.
+
+        While there is no connection, the edge has the event as one that nobody has dealt with.
+        """
         subscription = self._subscriptions.get(key)
-        if subscription is None or subscription.hand is None or not subscription.hand.refuse(frame.position):
+        if subscription is None:
             return []
-        self.windows.took(subscription, None)
+        self.windows.took_one(subscription)
         if subscription.id is None:
-            return []  # on the next connection it comes again in any case
-        return [*_acknowledge(subscription), Transmit(replace(frame, subscription=subscription.id))]
+            subscription.in_hand.refuse(event.position, comes_again=True, is_told=False)
+            return []
+        subscription.refuse(event.position, event.attempt)
+        frame = Nack(subscription.id, event.position, reason[:REASON_CHARACTERS_MAX], delay_seconds)
+        return [*_acknowledge(subscription), Transmit(frame)]
 
     def _acknowledge_soon(self, subscription: SessionSubscription, now: float) -> list[Output]:
+        if subscription.in_hand.acks_each and subscription.in_hand.is_prompt:
+            return _acknowledge(subscription)
         if subscription.events_taken >= subscription.ack_events:
             return _acknowledge(subscription)
         self._unacknowledged[subscription] = None
@@ -292,7 +306,7 @@ class ClientSession:
         `log` is the id of the edge's log, if the edge says it. If it is another one than before, what is in doubt there
         fails with an UnknownOutcomeError.
         """
-        self.disconnected(now)
+        withdrawn = self.disconnected(now)
         self.is_connected, self._knows_logs = True, log is not None
         lost = [] if log is None or self._log in (None, log) else self._leave_log()
         self._log = log or self._log
@@ -300,7 +314,12 @@ class ClientSession:
         awaited: list[SessionSubscription | RepeatableRequest] = [*subscriptions, *self._requests]
         for each in awaited:
             each.knows_logs = self._knows_logs
-        return [*lost, *(self._answers.send(each, now) for each in awaited), *self._publications.connected(now)]
+        return [
+            *withdrawn,
+            *lost,
+            *(self._answers.send(each, now) for each in awaited),
+            *self._publications.connected(now),
+        ]
 
     def _leave_log(self) -> list[Output]:
         """The next edge knows nothing of what was asked, and is neither source nor target of a move."""
@@ -313,7 +332,11 @@ class ClientSession:
         return outputs
 
     def disconnected(self, now: float) -> list[Output]:  # noqa: ARG002 - all that happens is told in the same way
-        """The connection is gone, and with it every answer that was on its way."""
+        """The connection is gone, and with it every answer that was on its way.
+
+        Where events come out of order, those that were not taken may be another consumer's from now on.
+        """
+        each = [one for one in self._subscriptions.values() if one.id is not None and one.in_hand.acks_each]
         self.is_connected = False
         self._answers.clear()
         self._by_id.clear()
@@ -323,7 +346,9 @@ class ClientSession:
             subscription.disconnect()
         self.windows.disconnected()
         self._publications.disconnected()
-        return []
+        for subscription in each:
+            self.windows.left_log(subscription)
+        return [Withdrawn(subscription.key) for subscription in each]
 
     def received(self, frame: EdgeFrame | wire.DecodedEdgeFrame, now: float) -> list[Output]:
         """A frame came."""
@@ -332,7 +357,7 @@ class ClientSession:
         if isinstance(frame, Deliver):
             return self._delivered(wire.decoded(frame))
         if isinstance(frame, Notice):
-            return self._noticed(frame)
+            return self._noticed(frame, now)
         if isinstance(frame, MovePublisher):
             is_meant = (frame.publisher, frame.generation) == (self.publisher, self.generation + 1)
             return [MoveAsked(frame.target, frame.url)] if is_meant else []
@@ -387,11 +412,18 @@ class ClientSession:
             outputs += _acknowledge(subscription)
         return outputs
 
-    def _noticed(self, notice: Notice) -> list[Output]:
+    def _noticed(self, notice: Notice, now: float) -> list[Output]:
         subscription = self._by_id.get(notice.subscription)
         if subscription is None:
             return []
         outputs: list[Output] = [Noticed(subscription.key, notice)]
+        if notice.kind == "seek" and notice.position is not None:
+            del self._by_id[notice.subscription]
+            subscription.id = None
+            subscription.begin_after(notice.position)
+            self._unacknowledged.pop(subscription, None)
+            self.windows.left_log(subscription)
+            outputs += [Withdrawn(subscription.key), self._answers.send(subscription, now)]
         if notice.kind == "detached":
             self._forget(subscription.key)
             outputs.append(Failed(subscription.key, DetachedError(notice.subscription, notice.detail)))

@@ -34,13 +34,14 @@ from fieldfare.client.outputs import (
     PingsAsked,
     Reconnect,
     Transmit,
+    Withdrawn,
 )
 from fieldfare.client.publisher_move import PublisherMove
 from fieldfare.client.session import ClientSession
 from fieldfare.client.transport import Connection, Edges, edges_of, log_of
 from fieldfare.client.window_budget import WindowBudget
 from fieldfare.errors import EdgeFullError, FieldfareError, MovedError, NotConnectedError
-from fieldfare.messages import ClientFrame, Nack, Position, Subscribed, Unsubscribe
+from fieldfare.messages import ClientFrame, Delivery, Position, Subscribed, Unsubscribe
 
 Command: TypeAlias = Callable[[Key, float], list[Output]]
 
@@ -163,26 +164,22 @@ class SessionRunner:
     def subscribe(self, inbox: Inbox) -> None:
         """Begin to deliver."""
         self._check()
-        self._do(self.session.subscribe(inbox, inbox.request, self.now, settles_each=inbox.settles_each))
+        self._do(self.session.subscribe(inbox, inbox.request, self.now, is_manual=inbox.is_manual))
 
     def acknowledge(self, inbox: Inbox, position: Position) -> None:
         """The application is done with all events up to a position."""
         if self._ended_by is None:
-            self._do_soon(self.session.ack(inbox, position, self._loop.time()))
+            outputs = self.session.ack(inbox, position, self._loop.time())
+            if outputs or self.session.ack_at < self._timer_at:
+                self._do(outputs)
 
-    def settle(self, inbox: Inbox, position: Position) -> None:
+    def acknowledge_each(self, inbox: Inbox, position: Position) -> None:
         """The application is done with one event."""
-        if self._ended_by is None:
-            self._do_soon(self.session.settle(inbox, position, self._loop.time()))
+        self.perform(self.session.ack_each(inbox, position, self._loop.time()))
 
-    def nack(self, inbox: Inbox, frame: Nack) -> None:
+    def refuse(self, inbox: Inbox, event: Delivery, reason: str, delay_seconds: float | None) -> None:
         """The application could not deal with an event."""
-        self.perform(self.session.nack(inbox, frame))
-
-    def _do_soon(self, outputs: list[Output]) -> None:
-        """The same as `_do`, and cheaper where there is nothing to do but to acknowledge later."""
-        if outputs or self.session.ack_at < self._timer_at:
-            self._do(outputs)
+        self.perform(self.session.nack(inbox, event, reason, delay_seconds))
 
     def detach(self, inbox: Inbox) -> None:
         """Deliver no more here."""
@@ -273,7 +270,7 @@ class SessionRunner:
             self._failure = str(error)
         finally:
             self._connection = None
-            self.session.disconnected(self.now)
+            self.perform(self.session.disconnected(self.now))
             writer.cancel()
             await asyncio.wait([writer])
             with contextlib.suppress(NotConnectedError):
@@ -315,16 +312,14 @@ class SessionRunner:
                     self._is_outgoing.set()
                 case Delivered(Inbox() as inbox, events):
                     inbox.give(events)
-                case Noticed(Inbox() as inbox, notice):
-                    inbox.notice(notice)
+                case Noticed() | LogChanged() | Withdrawn():
+                    self._tell(output)
                 case Completed():
                     self._complete(output)
                 case Failed():
                     self._fail(output)
                 case Moved():
                     self._move(output)
-                case LogChanged(Inbox() as inbox, log):
-                    inbox.change_log(log)
                 case MoveAsked():
                     self.on_move(output)
                 case PingsAsked():
@@ -332,6 +327,16 @@ class SessionRunner:
                 case GoElsewhere() | Reconnect():
                     self._leave(output)
         self._set_timer()
+
+    def _tell(self, output: Noticed | LogChanged | Withdrawn) -> None:
+        """Tell an inbox what became of its subscription."""
+        inbox = output.subscription
+        if not isinstance(inbox, Inbox):
+            return
+        if isinstance(output, Noticed):
+            inbox.notice(output.notice)
+        else:
+            inbox.begin_anew(output.log if isinstance(output, LogChanged) else inbox.log)
 
     def _move(self, moved: Moved) -> None:
         """Have a subscription go on at its home, if there is a way there."""

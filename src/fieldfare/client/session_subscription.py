@@ -14,10 +14,10 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from fieldfare.client.events_in_hand import EventsInHand
+from fieldfare.client.in_hand import InHand
 from fieldfare.client.outputs import Key
 from fieldfare.client.window_budget import WindowShare
-from fieldfare.messages import Ack, AckEach, Attach, Delivery, Position, Ref, Subscribe, Subscribed
+from fieldfare.messages import Attach, ClientFrame, Delivery, Position, Ref, Subscribe, Subscribed
 
 _EventName: TypeAlias = tuple[str | None, str]  # an event's publisher and its id, which is the publisher's own
 
@@ -37,14 +37,13 @@ class SessionSubscription:
     seen: Position = -1  # the last position that came, or where it begins
     given: Position = -1  # the last one that was given to the application; those after it were known already
     taken: Position = -1  # the last one that the application is done with, or where it begins
-    acknowledged: Position = -1  # the last one that was acknowledged with all before it, on this connection
     asked: Position = -1  # where to begin, in the request that was sent last
     events_taken: int = 0  # since the last acknowledgement
     times_busy: int = 0
     ending: Key | None = None  # the request to end it, which waits until it is confirmed
     recent: deque[_EventName] | None = None  # events of this log, if it may move to another
     former: dict[_EventName, None] = field(default_factory=dict)  # events of logs that were left
-    hand: EventsInHand | None = None  # if its events are settled one by one
+    in_hand: InHand = field(default_factory=InHand)
     share: WindowShare | None = None  # of the client's memory
     window_sent: int | None = None  # the last one that the edge was told on this connection
 
@@ -66,7 +65,8 @@ class SessionSubscription:
     def _sent(self, ref: Ref) -> Subscribe | Attach:
         if not self.is_confirmed:
             return replace(self.request, ref=ref, log=(self.request.log or "") if self.knows_logs else None)
-        self.asked = self.taken
+        owed = self.in_hand.owed
+        self.asked = min(self.taken, min(owed) - 1) if owed else self.taken
         log = self.log if self.knows_logs else None
         if isinstance(self.request, Attach) or self.is_durable:
             return replace(self.request, ref=ref, after=None, log=log)
@@ -82,15 +82,20 @@ class SessionSubscription:
             self._leave_log()
         is_anew = is_other_log or (answer.is_new and (self.is_durable or answer.position < self.asked))
         if is_anew or not self.is_confirmed:
-            self.seen = self.given = self.taken = answer.position
-            self.events_taken = 0
-        if self.hand is not None:
-            self.hand.confirmed(answer.position, is_anew=is_anew or not self.is_confirmed)
+            self.begin_after(answer.position)
+        self.in_hand.acks_each = answer.acks_each
+        self.in_hand.is_prompt = isinstance(self.request, Attach) or self.request.consuming.key is not None
         self.id = self.previous = answer.subscription
         self.log = answer.log or self.log
         self.is_confirmed = True
         self.times_busy = 0
         return is_other_log
+
+    def begin_after(self, position: Position) -> None:
+        """Nothing came yet of what lies after a position, and what came before means nothing."""
+        self.seen = self.given = self.taken = position
+        self.events_taken = 0
+        self.in_hand.begin_anew()
 
     def _leave_log(self) -> None:
         if self.recent is not None and self.recent.maxlen is not None:
@@ -101,30 +106,26 @@ class SessionSubscription:
 
     def fresh(self, events: list[Delivery]) -> list[Delivery]:
         """The events that the application was not given before."""
-        if self.hand is not None:
-            return self._fresh_in_hand(events, self.hand)
-        seen = self.seen
+        seen, in_hand = self.seen, self.in_hand
         fresh = []
         for event in events:
-            if event.position > seen:
+            if event.attempt > 1:
+                if in_hand.is_new_retry(event):
+                    fresh.append(event)
+                    seen = max(seen, event.position)
+            elif event.position > seen:
                 seen = event.position
                 fresh.append(event)
+            elif in_hand.acks_each or event.position in in_hand.owed:
+                in_hand.comes_again(event.position)
+                fresh.append(event)
         self.seen = seen
+        if in_hand.is_manual:
+            in_hand.give(fresh)
         if self.recent is None:
             self.given = seen
             return fresh
         return self._unknown(fresh, self.recent)
-
-    def _fresh_in_hand(self, events: list[Delivery], hand: EventsInHand) -> list[Delivery]:
-        fresh = hand.fresh(events)
-        self.seen = self.given = max((self.seen, *(event.position for event in fresh)))
-        if self.recent is None:
-            return fresh
-        unknown = self._unknown(fresh, self.recent)
-        for event in fresh:
-            if (event.publisher, event.id) in self.former:
-                hand.settle(event.position)
-        return unknown
 
     def _unknown(self, events: list[Delivery], recent: deque[_EventName]) -> list[Delivery]:
         """Those that did not come from another edge before."""
@@ -146,28 +147,28 @@ class SessionSubscription:
         self.events_taken += 1
         return True
 
-    def settle(self, position: Position) -> bool:
-        """Note that the application is done with one event; returns whether it had it."""
-        if self.hand is None or not self.hand.settle(position):
-            return False
-        self.taken = max(self.taken, self.hand.upto)
+    def settle(self, position: Position) -> None:
+        """Note that the application is done with one event."""
+        self.in_hand.settle(position)
+        if self.in_hand.is_manual and not self.in_hand.acks_each:
+            self.taken = max(self.taken, self.in_hand.done_upto(self.seen))
         self.events_taken += 1
-        return True
 
-    def acknowledgements(self) -> list[Ack | AckEach]:
-        """The frames that acknowledge what was taken; none while it is not confirmed on a connection."""
-        if self.id is None:
-            return []
-        self.events_taken = 0
-        if self.hand is None:
-            return [Ack(self.id, self.taken)]
-        acknowledged, self.acknowledged = self.acknowledged, self.taken
-        return self.hand.acknowledgements(self.id, acknowledged)
+    def refuse(self, position: Position, attempt: int) -> None:
+        """Note that the application could not deal with an event."""
+        attempts_max = 1_000_000 if isinstance(self.request, Attach) else self.request.consuming.attempts_max
+        self.in_hand.refuse(position, comes_again=attempt < attempts_max)
 
     def disconnect(self) -> None:
         """It is not in force any more, until it is confirmed on another connection."""
         self.id = None
-        self.acknowledged = -1
-        if self.hand is not None:
-            self.hand.disconnected()
-            self.taken = min(self.taken, self.hand.upto)
+        self.in_hand.disconnected()
+        if self.in_hand.is_manual and self.in_hand.unsure:
+            self.taken = min(self.taken, min(self.in_hand.unsure) - 1)
+
+    def acknowledgements(self) -> list[ClientFrame]:
+        """The frames that acknowledge what was taken; none while it is not confirmed on a connection."""
+        if self.id is None:
+            return []
+        self.events_taken = 0
+        return self.in_hand.acknowledgements(self.id, self.taken)

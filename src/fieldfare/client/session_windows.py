@@ -62,14 +62,15 @@ class SessionWindows:
         if subscription.share is not None:
             self._budget.came(subscription.share, count, bytes_each)
 
-    def took(self, subscription: SessionSubscription, position: Position | None) -> None:
-        """The application is done with all up to a position; only of the last is it known how many that are.
-
-        None: with one event.
-        """
+    def took(self, subscription: SessionSubscription, position: Position) -> None:
+        """The application is done with all up to a position; only of the last is it known how many that are."""
         if (share := subscription.share) is not None:
-            is_all = position is not None and position >= subscription.given
-            self._budget.took(share, share.outstanding if is_all else 1)
+            self._budget.took(share, share.outstanding if position >= subscription.given else 1)
+
+    def took_one(self, subscription: SessionSubscription) -> None:
+        """The application is done with one event, or has refused it."""
+        if subscription.share is not None:
+            self._budget.took(subscription.share, 1)
 
     def left_log(self, subscription: SessionSubscription) -> None:
         """What came before is not counted any more: there is nobody to whom it could be acknowledged."""

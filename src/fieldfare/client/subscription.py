@@ -22,7 +22,8 @@ import msgspec
 
 from fieldfare.client.events import Event
 from fieldfare.client.inbox import Inbox
-from fieldfare.messages import Nack, Notice, Position
+from fieldfare.errors import EventError
+from fieldfare.messages import Notice, Position, Start
 from fieldfare.qos import Consuming
 
 T = TypeVar("T")
@@ -36,16 +37,18 @@ class SubscriptionOptions(TypedDict, total=False):
     window: int  # how many events may be on their way without an acknowledgement, at most
     webhook: str  # deliver by POST to this URL; needs a name
     wants_mark: bool  # end the iteration when all that was there has come
-    consuming: Consuming  # shared or not, ordered by a key or not; what becomes of refused events
     log: str  # to which the position `after` belongs, as `Event.log` and `Subscription.log` say
+    consuming: Consuming  # shared with other consumers, by key; what becomes of refused events
+    start: Start  # begin at a time, at the beginning of what is kept, or after a position
 
 
 class Subscription(Generic[T]):
     """Events that match a condition, as they come. Made by `Client.subscribe`; for one consumer."""
 
-    def __init__(self, inbox: Inbox, decoder: msgspec.json.Decoder[T]) -> None:
+    def __init__(self, inbox: Inbox, decoder: msgspec.json.Decoder[T], *, is_typed: bool = False) -> None:
         self._inbox = inbox
         self._decoder = decoder
+        self._is_typed = is_typed  # events that do not have the type are refused
         weakref.finalize(self, inbox.let_go).atexit = False  # the connection ends then anyway
 
     @property
@@ -88,45 +91,46 @@ class Subscription(Generic[T]):
         return self
 
     async def __anext__(self) -> Event[T]:
-        self._inbox.acknowledge_given()
-        event = await self.receive()
-        if event is None:
-            raise StopAsyncIteration
-        if event.log == self._inbox.log:  # else there is nobody to whom it could be acknowledged
-            self._inbox.given = event.position
-        return event
-
-    async def receive(self) -> Event[T] | None:
-        """The next event, which is not acknowledged by asking for another; None if there are no more."""
         inbox = self._inbox
+        inbox.acknowledge_given()
         if inbox.of_former_logs:
-            former, log = inbox.of_former_logs.popleft()
+            former, log = inbox.of_former_logs.popleft()  # there is nobody to whom it could be acknowledged
             return Event(former, inbox.topic, inbox.id, self._decoder, log)
-        while not inbox.events:
-            if inbox.is_ended:
-                if inbox.error is None or inbox.runner.is_closed:
-                    return None
-                raise inbox.error
-            if inbox.has_caught_up:
-                return None
-            inbox.arrived.clear()
-            await inbox.arrived.wait()
-        return Event(inbox.events.popleft(), inbox.topic, inbox.id, self._decoder, inbox.log)
+        while True:
+            while not inbox.events:
+                if inbox.is_ended:
+                    raise StopAsyncIteration if inbox.error is None or inbox.runner.is_closed else inbox.error
+                if inbox.has_caught_up:
+                    raise StopAsyncIteration
+                inbox.arrived.clear()
+                await inbox.arrived.wait()
+            event = Event(inbox.take(), inbox.topic, inbox.id, self._decoder, inbox.log)
+            if not self._is_typed or self._can_be_read(event):
+                return event
+
+    def _can_be_read(self, event: Event[T]) -> bool:
+        """Whether an event has the type that was asked for; one that has not is refused, and the next is taken."""
+        try:
+            event.attributes  # noqa: B018 - decoded now, so that the application never gets what it cannot read
+        except EventError as error:
+            self.nack(event, str(error))
+            return False
+        return True
 
     def acknowledge(self, event: Event[T]) -> None:
         """Be done with an event and all before it, without asking for the next."""
         if event.log == self._inbox.log:
             self._inbox.runner.acknowledge(self._inbox, event.position)
 
-    def settle(self, event: Event[T]) -> None:
-        """Be done with this event only; for a subscription whose events are settled one by one."""
+    def ack(self, event: Event[T]) -> None:
+        """Be done with this one event, whatever becomes of those before it."""
         if event.log == self._inbox.log:
-            self._inbox.runner.settle(self._inbox, event.position)
+            self._inbox.settle(event.delivery)
 
-    def nack(self, event: Event[T], reason: str, *, delay_seconds: float | None = None) -> None:
-        """Refuse an event: it comes again after a while, and becomes a dead letter if that does not help."""
+    def nack(self, event: Event[T], reason: str = "", *, delay_seconds: float | None = None) -> None:
+        """Refuse an event: it comes again after a while, and after too many times becomes a dead letter."""
         if event.log == self._inbox.log:
-            self._inbox.runner.nack(self._inbox, Nack("", event.position, reason, delay_seconds))
+            self._inbox.refuse(event.delivery, reason, delay_seconds)
 
     def detach(self) -> None:
         """Deliver no more of it here. A durable one waits for the next client that attaches or subscribes."""

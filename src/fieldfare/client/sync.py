@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Generic, Self, TypeVar
 
 from fieldfare.client.aio import Client, connect
@@ -75,6 +75,42 @@ class SyncClient:
         """Publish at another edge from now on; see `Client.move_publisher`."""
         self.run(self.client.move_publisher, url)
 
+    def seek(self, subscription: str, **start: Any) -> None:
+        """Have a durable subscription go on from another place; see `Client.seek`."""
+        self.run(self.client.seek, subscription, **start)
+
+    def change(self, subscription: str, **changes: Any) -> None:
+        """Change what a durable subscription asks for; see `Client.change`."""
+        self.run(self.client.change, subscription, **changes)
+
+    def pause(self, subscription: str, **where: Any) -> None:
+        """Deliver no more of a durable subscription; see `Client.pause`."""
+        self.run(self.client.pause, subscription, **where)
+
+    def resume(self, subscription: str, **where: Any) -> None:
+        """Go on delivering it."""
+        self.run(self.client.resume, subscription, **where)
+
+    def dead_letters(self, subscription: str, **where: Any) -> list[dict[str, Any]]:
+        """The events that were refused too often; see `Client.dead_letters`."""
+        return self.run(self.client.dead_letters, subscription, **where)
+
+    def redrive(self, subscription: str, ids: Sequence[str] | None = None, **where: Any) -> int:
+        """Send dead letters again; see `Client.redrive`."""
+        return self.run(self.client.redrive, subscription, ids, **where)
+
+    def drop_dead_letters(self, subscription: str, ids: Sequence[str] | None = None, **where: Any) -> int:
+        """Forget dead letters; see `Client.drop_dead_letters`."""
+        return self.run(self.client.drop_dead_letters, subscription, ids, **where)
+
+    def call(self, function: Callable[..., object], *arguments: Any, **options: Any) -> None:
+        """Call something that does not wait, in the thread of the client."""
+
+        async def called() -> None:
+            function(*arguments, **options)
+
+        self.run(called)
+
     def run(self, method: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> T:
         """Call a method of `client`, the one for asyncio, and wait for its result: `run(it.client.topics)`."""
 
@@ -123,6 +159,14 @@ class SyncSubscription(Generic[T]):
                 yield self._client.run(self._subscription.__anext__)
             except StopAsyncIteration:
                 return
+
+    def ack(self, event: Event[T]) -> None:
+        """Be done with this one event; see `Subscription.ack`."""
+        self._client.call(self._subscription.ack, event)
+
+    def nack(self, event: Event[T], reason: str = "", *, delay_seconds: float | None = None) -> None:
+        """Refuse an event; see `Subscription.nack`."""
+        self._client.call(self._subscription.nack, event, reason, delay_seconds=delay_seconds)
 
     def close(self) -> None:
         """Leave it: one without a name ends, a durable one is detached."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from fieldfare.client.aio import Client
@@ -13,9 +14,9 @@ from fieldfare.client.subscription import Subscription
 from fieldfare.errors import DetachedError, EventError
 from fieldfare.handlers.decoding import published
 from fieldfare.handlers.handler import Handler
+from fieldfare.messages import REASON_CHARACTERS_MAX, Position
 
 _log = logging.getLogger("fieldfare.handlers")
-_REASON_CHARACTERS_MAX = 1000
 
 
 class HandlerTask:
@@ -28,7 +29,7 @@ class HandlerTask:
         self._client, self._waits = client, waits
         self._subscription: Subscription[Any] | None = None
         self._free = asyncio.Semaphore(handler.options.concurrency)
-        self._in_hand: set[asyncio.Task[None]] = set()
+        self._in_hand: dict[tuple[str, Position], asyncio.Task[None]] = {}  # by where their events lie
         self._is_stopping = False
 
     @property
@@ -39,21 +40,27 @@ class HandlerTask:
     async def start(self) -> None:
         """Subscribe, and begin to call the function; it is in force when this returns."""
         request = self.handler.request(waits=self._waits)
-        self._subscription = await self._client.receive(request, self.handler.parameter.decoder, settles_each=True)
+        inbox = self._client.receive(request, is_manual=True)
+        self._subscription = await Subscription(inbox, self.handler.parameter.decoder)
         self.receiving = asyncio.create_task(self._receive(self._subscription))
 
     async def _receive(self, subscription: Subscription[Any]) -> None:
         while True:
             await self._free.acquire()  # before the next event is asked for: so none waits here in hand
-            event = await subscription.receive()
-            if event is None:
+            try:
+                event = await anext(subscription)
+            except StopAsyncIteration:
                 return
+            place = event.log, event.position
+            if place in self._in_hand:  # the connection broke: what becomes of it is known when it is done
+                self._free.release()
+                continue
             task = asyncio.create_task(self._handle(subscription, event))
-            self._in_hand.add(task)
-            task.add_done_callback(self._handled)
+            self._in_hand[place] = task
+            task.add_done_callback(partial(self._handled, place))
 
-    def _handled(self, task: asyncio.Task[None]) -> None:
-        self._in_hand.discard(task)
+    def _handled(self, place: tuple[str, Position], _: asyncio.Task[None]) -> None:
+        del self._in_hand[place]
         self._free.release()
 
     async def _handle(self, subscription: Subscription[Any], event: Event[Any]) -> None:
@@ -73,7 +80,7 @@ class HandlerTask:
             _log.warning("%s: event %s is refused", self.handler.label, event.id, exc_info=error)
             self._refuse(subscription, event, error, f"{type(error).__name__}: {error}")
         else:
-            subscription.settle(event)
+            subscription.ack(event)
             self.on_settled(event, None)
 
     def _refuse(
@@ -84,7 +91,7 @@ class HandlerTask:
         reason: str,
         delay_seconds: float | None = None,
     ) -> None:
-        subscription.nack(event, reason[:_REASON_CHARACTERS_MAX], delay_seconds=delay_seconds)
+        subscription.nack(event, reason[:REASON_CHARACTERS_MAX], delay_seconds=delay_seconds)
         self.on_settled(event, error)
 
     async def _call(self, argument: Any) -> Any:
@@ -106,13 +113,13 @@ class HandlerTask:
         self.receiving.cancel()
         await asyncio.wait([self.receiving])
         if self._in_hand:
-            await asyncio.wait(self._in_hand, timeout=seconds)
+            await asyncio.wait(list(self._in_hand.values()), timeout=seconds)
         self._is_stopping = True
-        for task in list(self._in_hand):
+        for task in list(self._in_hand.values()):
             _log.warning("%s: an event is not done after %g s, and is given up", self.handler.label, seconds)
             task.cancel()
         if self._in_hand:
-            await asyncio.wait(self._in_hand)
+            await asyncio.wait(list(self._in_hand.values()))
         await self._subscription.aclose()
 
     def raise_error(self) -> None:

@@ -137,6 +137,7 @@ class Detach(Frame, frozen=True, tag="detach"):
     """Deliver no more of a subscription here; a durable one waits for the next Attach. Not answered."""
 
     subscription: str
+    keeps_events: bool = False  # the client will acknowledge or refuse what it has got; of a shared one, in its time
 
 
 class Unsubscribe(Frame, frozen=True, tag="unsubscribe"):
@@ -220,6 +221,7 @@ NoticeKind: TypeAlias = Literal[
     "detached",
     "caught_up",  # only for who asked for it
     "latency_budget",  # why there is no second path
+    "seek",  # it goes on after `position`, and is detached: attach again, and forget what came
 ]
 
 

@@ -157,6 +157,13 @@ class Deliveries:
         self.pump(topic, taker, now)
         self._tidy_soon(now)
 
+    def leave_in_hand(self, taker: Taker, link: str) -> None:
+        """A consumer goes, and will say what became of the events that it has got."""
+        if taker.subscription.consuming.is_shared and taker.outstanding is not None:
+            taker.outstanding.keep_in_hand(link)
+        else:
+            taker.track()  # so that they can be told one by one when nobody is attached
+
     def leave(self, taker: Taker, link: str, now: float) -> None:
         """A consumer takes no more: what it had is sent to others, and without them waits."""
         if len(taker.links) <= 1:
@@ -182,12 +189,18 @@ class Deliveries:
         topic = self._topics.of(taker)
         topic.reader.leave(taker)
         self._webhooks.abandon(taker)
+        for link in taker.links:
+            self._emit(Send(link, Notice(taker.id, "seek", "the subscription goes on elsewhere", position)))
         taker.move_to(position, topic.matched)
+        self._slow.pop(taker.handle, None)
         self._go_on(topic, taker, now)
 
     def update(self, taker: Taker, subscription: Subscription, now: float) -> None:
         """A subscription asks for something else from now on, or is paused or resumed."""
         topic = self._topics.of(taker)
+        if subscription.condition != taker.subscription.condition and taker.waiting and taker.reads_log:
+            topic.reader.leave(taker)
+            taker.read_again(taker.waiting[0][0] - 1)  # what was not sent is matched anew
         taker.update(subscription, reads_log=topic.can_be_read_by(subscription.qos))
         self._go_on(topic, taker, now)
 
@@ -213,6 +226,7 @@ class Deliveries:
         if taker.outstanding is None:
             self.counts.acknowledged += taker.acknowledge(position, topic.matched, is_final=is_final)
         else:
+            position = min(position, max(topic.matched, taker.outstanding.upto))
             self._consumption.acknowledge(taker, link or taker.link or WEBHOOK, position, is_final=is_final)
         self._go_on(topic, taker, now)
 

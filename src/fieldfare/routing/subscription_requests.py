@@ -13,6 +13,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from fieldfare.messages import (
+    Change,
     DeadLettersDropped,
     DeadLettersRedriven,
     Done,
@@ -102,9 +103,21 @@ class SubscriptionRequests:
             return
         if not taker.reads_log:
             raise Refusal("invalid", "its topic keeps no events, or it asked for best effort: there is no other place")
-        position = start_position(frame.start, self._subscribing.log_id, self._positions.last)
+        topic = self._topics.of(taker)
+        position = start_position(frame.start, topic, self._subscribing.log_id, self._positions.last)
         changed = replace(taker.subscription, since=frame.start.time or 0.0)
         self._store(SubscriptionUpdate(taker, link, frame, changed, position))
+
+    def change(self, link: str, identity: Identity, frame: Change, now: float) -> None:
+        """Ask for something else."""
+        if taker := self._own(link, identity, frame, now):
+            self._check_unchanging(taker)
+            self._subscribing.change(link, taker, frame, now)
+
+    def _check_unchanging(self, taker: Taker) -> None:
+        self._subscribing.pending.check_none(*taker.subscription.key)
+        if taker.is_changing:
+            raise Refusal("busy", f"the subscription {taker.id!r} is just being changed: try again")
 
     def pause(self, link: str, identity: Identity, frame: PauseDelivery, now: float) -> None:
         """Deliver no more."""
@@ -121,8 +134,7 @@ class SubscriptionRequests:
             self._store(SubscriptionUpdate(taker, link, frame, replace(taker.subscription, is_paused=is_paused)))
 
     def _store(self, update: SubscriptionUpdate) -> None:
-        if update.taker.is_changing:
-            raise Refusal("busy", f"the subscription {update.subscription.id!r} is just being changed: try again")
+        self._check_unchanging(update.taker)
         update.taker.is_changing = True
         cursor = update.taker.cursor if update.moves_to is None else update.moves_to
         self._log.append(stored_form(update.subscription, cursor, is_moved=update.moves_to is not None), update)
@@ -152,6 +164,7 @@ class SubscriptionRequests:
         if not taker.is_ended:
             self._deliveries.update(taker, update.subscription, now)
             if update.moves_to is not None:
+                self._subscribing.release_links(taker)
                 self._deliveries.move(taker, update.moves_to, now)
         self._replies.send(update.link, Done(update.frame.ref))
 

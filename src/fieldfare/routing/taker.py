@@ -112,6 +112,7 @@ class Taker:
         "_left_unconfirmed",
         "call",
         "cursor",
+        "deaf_to",
         "dropped_count",
         "expired_count",
         "expired_untold",
@@ -120,6 +121,7 @@ class Taker:
         "handle",
         "id",
         "in_flight",
+        "index_handle",
         "is_changing",
         "is_cursor_unwritten",
         "is_ending",
@@ -142,12 +144,14 @@ class Taker:
         self.subscription = subscription
         self.id = subscription.id  # also here, since every delivery names it
         self.handle = handle
+        self.index_handle = handle  # by which its condition is in the topic's index: another one when it is changed
         self.reads_log = reads_log
         self.state = TakerState.DETACHED
         self.cursor = cursor
         self.resume_after = cursor  # where reading the log goes on, while it is behind
         self.seen = cursor  # what is offered again up to here has been read from the log already
         self.link: str | None = None
+        self.deaf_to: frozenset[str] = frozenset()  # links whose acknowledgements mean events of before
         self.window = 0
         self.wants_mark = False  # its subscriber is to be told when it has caught up
         self.free = 0  # how many new events can be sent at once: there is room, and nothing stands before them
@@ -215,6 +219,7 @@ class Taker:
     ) -> None:
         """Begin to deliver, after a position or else after what was acknowledged; `matched` is the topic's last."""
         self.detach(matched)
+        self.deaf_to -= {link}
         if after is not None:
             self._go_to(after)
         self.link, self.window, self.wants_mark = link, window, wants_mark
@@ -232,6 +237,7 @@ class Taker:
     def join(self, link: str, window: int, matched: Position, *, wants_mark: bool) -> None:
         """One more consumer takes events of a shared subscription."""
         if self.outstanding is not None:
+            self.deaf_to -= {link}
             self.outstanding.consumers.add(link, window)
             self.wants_mark |= wants_mark
             if not self.is_attached:
@@ -256,27 +262,26 @@ class Taker:
         if self.outstanding is not None:
             self.outstanding.leave_all(counts=self.subscription.consuming.is_shared)
             if self.reads_log:
-                self.outstanding.forget_bytes()
+                self.outstanding.forget_bytes(self.subscription.consuming.attempts_max)
             self.follow_outstanding()
         self.resume_after = self.cursor
         self._change(Cause.DETACHED)
 
     def move_to(self, position: Position, matched: Position) -> None:
-        """Go on after a position; all that is on its way is forgotten, but for dead letters that are sent again."""
-        former, link, was_attached = self.outstanding, self.link, self.is_attached
-        consumers = [] if former is None else [(consumer.link, consumer.window) for consumer in former.consumers]
+        """Go on after a position; all that is on its way is forgotten, but for dead letters that are sent again.
+
+        Clients are detached: what they say of events until they attach again is about those of before.
+        """
+        webhook_window = self.window if self.subscription.webhook is not None and self.is_attached else 0
+        self.deaf_to = frozenset(self.links)
         self.detach(matched)
         self.cursor = self.resume_after = self.seen = position
         self._buried = frozenset()
         if self.outstanding is not None:
             self.outstanding.restart(position)
             self.follow_outstanding()
-        if was_attached:
-            self.link = link
-            if self.outstanding is not None:
-                for each, window in consumers:
-                    self.outstanding.consumers.add(each, window)
-            self._begin(matched)
+        if webhook_window:
+            self.attach(None, webhook_window, None, matched)
 
     def _go_to(self, after: Position) -> None:
         """A client acknowledges all up to a position, or goes back to an earlier one."""

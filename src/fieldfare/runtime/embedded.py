@@ -40,20 +40,21 @@ _DEFAULTS = Requested()
 
 
 class HostTransport:
-    """Reaches a host in the same event loop."""
+    """Reaches a host in the same event loop. `log` is the id of its edge's log, if that is known."""
 
-    def __init__(self, host: Host, identity: Identity = _OWNER) -> None:
-        self._host, self._identity = host, identity
+    def __init__(self, host: Host, identity: Identity = _OWNER, log: str | None = None) -> None:
+        self._host, self._identity, self._log = host, identity, log
 
     async def connect(self) -> HostConnection:
         """A connection, which is there at once."""
-        return HostConnection(self._host, self._identity)
+        return HostConnection(self._host, self._identity, self._log)
 
 
 class HostConnection:
     """A connection to a host in the same event loop. What waits in it is bounded by the windows of subscriptions."""
 
-    def __init__(self, host: Host, identity: Identity) -> None:
+    def __init__(self, host: Host, identity: Identity, log: str | None) -> None:
+        self.log = log
         self._frames: list[EdgeFrame] = []
         self._changed = asyncio.Event()
         self._over: str | None = None
@@ -108,7 +109,7 @@ class Embedded(Client):
         self.edge = edge = Edge("embedded", random.Random(), EdgeOptions(has_pipeline=False))  # noqa: S311 - names, not secrets
         self._host = Host(edge, LogThread(self._journal), Compiling(), NoWebhooks(), NoPipeline())
         await self._host.start()
-        super().__init__(HostTransport(self._host), self._client_options)
+        super().__init__(HostTransport(self._host, log=edge.log_id), self._client_options)
         return await super().__aenter__()
 
     async def __aexit__(
