@@ -39,7 +39,7 @@ class InHand:
         """Note an event that is sent again; returns whether this sending is new."""
         if self.acks_each:
             return True
-        if self.retried.get(event.position, 1) >= event.attempt:
+        if self.retried.get(event.position, 1) >= event.attempt and event.position not in self.owed:
             if self.is_manual and event.position not in self.held:
                 self.to_acknowledge.append(event.position)  # it is settled: the acknowledgement was lost
             return False
