@@ -71,6 +71,7 @@ _SLOW_FILES = (
     "overlay_live/test_gossip_brokers",
     "faults/test_edge",
     "commands/test_service",
+    "handlers/test_service",
     "peers/test_commands",
     "peers/test_library",
     "peers/test_bridge",

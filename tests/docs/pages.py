@@ -28,7 +28,9 @@ class Command:
     @property
     def goes_on(self) -> bool:
         """Whether it runs until somebody stops it, in a terminal of its own."""
-        is_endless = re.match(r"fieldfare (serve|broker |pipeline run|subscribe .* --follow)", self.text) is not None
+        is_endless = (
+            re.match(r"fieldfare (serve|broker |run |pipeline run|subscribe .* --follow)", self.text) is not None
+        )
         return is_endless and "--until-idle" not in self.text
 
     @property
