@@ -14,7 +14,7 @@ SHARED = {"consuming": {"is_shared": True, "take_seconds": 0.5, "attempts_max": 
 
 
 async def shared(client: httpx.AsyncClient, name: str = "jobs", **consuming: Any) -> None:
-    body = {"topic": "traffic", "condition": "TRUE", "name": name}
+    body: dict[str, Any] = {"topic": "traffic", "condition": "TRUE", "name": name}
     body |= {"consuming": {**SHARED["consuming"], **consuming}}
     assert (await client.post("/v1/subscriptions", json=body)).status_code == 201
 

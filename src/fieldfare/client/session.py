@@ -189,7 +189,7 @@ class ClientSession:
             subscription.in_hand.refuse(event.position, comes_again=True, is_told=False)
             return []
         subscription.refuse(event.position, event.attempt)
-        frame = Nack(subscription.id, event.position, reason[:REASON_CHARACTERS_MAX], delay_seconds)
+        frame = Nack(subscription.id, event.position, reason[:REASON_CHARACTERS_MAX], delay_seconds, event.attempt)
         return [*_acknowledge(subscription), Transmit(frame)]
 
     def _acknowledge_soon(self, subscription: SessionSubscription, now: float) -> list[Output]:

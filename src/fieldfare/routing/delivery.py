@@ -235,11 +235,11 @@ class Deliveries:
         self._consumption.acknowledge_each(taker, positions)
         self._go_on(self._topics.of(taker), taker, now)
 
-    def refuse(self, taker: Taker, refusals: Sequence[Nack], now: float) -> None:
+    def refuse(self, taker: Taker, refusals: Sequence[Nack], now: float, link: str | None = None) -> None:
         """Single events could not be dealt with: they come again, or are given up."""
         topic = self._topics.of(taker)
         for each in refusals:
-            if self._consumption.refuse(taker, each.position, each.reason, each.delay_seconds, now):
+            if self._consumption.refuse(taker, each, link, now):
                 topic.reader.leave(taker)
                 taker.read_again(each.position - 1)
         self._go_on(topic, taker, now)
@@ -364,12 +364,21 @@ class Deliveries:
             taker.is_cursor_unwritten = False
             if taker.state is not TakerState.ENDED:
                 taker.settle(self._topics.of(taker).matched)
-                if taker.outstanding:
-                    self._log.append_lazily(outstanding_form(taker, taker.outstanding))
+                if taker.subscription.consuming.is_shared or taker.outstanding:
+                    self._write_outstanding(taker)
                     continue
                 moved.setdefault(taker.subscription.tenant, {})[taker.subscription.id] = taker.cursor
         for tenant, positions in moved.items():
             self._log.append_lazily(CursorsMoved(tenant, positions))
+
+    def _write_outstanding(self, taker: Taker) -> None:
+        """Of a shared one it is flushed: what a consumer has dealt with must not go to another one after a crash."""
+        if taker.outstanding is not None:
+            record = outstanding_form(taker, taker.outstanding)
+            if taker.subscription.consuming.is_shared:
+                self._log.append(record, None)
+            else:
+                self._log.append_lazily(record)
 
 
 def outstanding_form(taker: Taker, outstanding: Outstanding) -> EventsOutstanding:

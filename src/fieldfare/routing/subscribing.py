@@ -334,7 +334,7 @@ class Subscribing:
         taker = self._takers.get(identity.tenant, frame.subscription)
         if taker is not None and link not in taker.deaf_to:
             require(identity, "subscribe", taker.subscription.topic)
-            self._deliveries.refuse(taker, [frame], now)
+            self._deliveries.refuse(taker, [frame], now, link)
 
     def set_window(self, link: str, identity: Identity, frame: SetWindow, now: float) -> None:
         """A subscriber that is served on this link has room for more events, or for fewer."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -37,6 +38,8 @@ from fieldfare.store.journal import Journal
 
 _OWNER = Identity("default", {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)})
 _DEFAULTS = Requested()
+
+_log = logging.getLogger(__name__)
 
 
 class HostTransport:
@@ -143,7 +146,8 @@ class Embedded(Client):
     ) -> asyncio.Task[None]:
         """Call a function, or await a coroutine, for every event; returns when the subscription is in force.
 
-        If the callback raises, the task ends with that, and the event is not acknowledged.
+        If the callback raises, the event of a named subscription is refused: it comes again after a while, and becomes
+        a dead letter after too many times. Without a name the task ends with the error.
         """
         subscription = self.subscribe(topic, condition, qos=qos, **options)
         await subscription
@@ -156,9 +160,15 @@ async def _deliver(
     subscription: Subscription[dict[str, Any]], callback: Callable[[Event[dict[str, Any]]], Any]
 ) -> None:
     async for event in subscription:
-        result = callback(event)
-        if inspect.isawaitable(result):
-            await result
+        try:
+            result = callback(event)
+            if inspect.isawaitable(result):
+                await result
+        except Exception as error:
+            if not subscription.is_durable:
+                raise
+            _log.warning("a callback failed for an event of %s, which is refused: %r", subscription.id, error)
+            subscription.nack(event, repr(error))
 
 
 def embedded(folder: str | Path) -> Embedded:
