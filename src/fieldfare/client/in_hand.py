@@ -58,6 +58,11 @@ class InHand:
         """Refusals may have been lost: until such an event comes again, nothing is acknowledged together with it."""
         self.unsure = set(self.owed)
 
+    def confirmed(self, position: Position) -> None:
+        """The edge goes on after a position: what was refused before it is settled, as a dead letter."""
+        self.owed = {each for each in self.owed if each > position}
+        self.unsure &= self.owed
+
     def give(self, events: list[Delivery]) -> None:
         """The application is given events."""
         if self.is_manual and not self.acks_each:

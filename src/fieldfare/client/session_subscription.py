@@ -83,6 +83,8 @@ class SessionSubscription:
         is_anew = is_other_log or (answer.is_new and (self.is_durable or answer.position < self.asked))
         if is_anew or not self.is_confirmed:
             self.begin_after(answer.position)
+        else:
+            self.in_hand.confirmed(answer.position)
         self.in_hand.acks_each = answer.acks_each
         self.in_hand.is_prompt = isinstance(self.request, Attach) or self.request.consuming.key is not None
         self.id = self.previous = answer.subscription
