@@ -50,8 +50,11 @@ def test_the_pipeline() -> None:
         "KafkaSink",
         "KafkaSource",
         "KafkaTopic",
+        "LakeTableSink",
         "Pipeline",
         "PipelineOptions",
+        "PostgresSink",
+        "SchemaRegistry",
         "Watcher",
         "match",
     ]
