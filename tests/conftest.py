@@ -74,6 +74,7 @@ _SLOW_FILES = (
     "runtime/test_schemathesis",
     "examples/test_browser",
     "examples/test_node",
+    "handlers/test_service",
     "peers/test_commands",
     "peers/test_examples",
     "peers/test_library",

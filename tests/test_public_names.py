@@ -9,6 +9,7 @@ from fieldfare.cli import app
 
 def test_the_library() -> None:
     assert sorted(fieldfare.__all__) == [
+        "App",
         "FieldfareError",
         "Index",
         "Range",
@@ -73,6 +74,7 @@ def test_the_commands() -> None:
         "peers",
         "placement",
         "publish",
+        "run",
         "serve",
         "subscribe",
         "unsubscribe",

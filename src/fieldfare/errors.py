@@ -54,6 +54,8 @@ FieldfareError
 │   └── EdgeFullError            an edge has no place for another client; carries the URLs of others
 ├── UnknownOutcomeError          a publication may have been accepted, or not; says what to do
 ├── DetachedError                a subscription is delivered to another client now
+├── HandlerError                 a handler cannot be called: its parameter, its name or its options; says what to do
+├── AppImportError               `fieldfare run` finds no application there; says what it looked for
 └── MissingDependencyError       an optional part is not installed; says what to install
 """
 
@@ -384,6 +386,22 @@ class DetachedError(FieldfareError):
 
     def __reduce__(self) -> tuple[type[DetachedError], tuple[str, str]]:
         return type(self), (self.subscription, self.reason)
+
+
+class HandlerError(FieldfareError):
+    """A handler cannot be called as it is written: its parameter, its name or its options; says what to do."""
+
+
+class AppImportError(FieldfareError):
+    """There is no application at an import path such as `module:app`."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path}: {reason}")
+
+    def __reduce__(self) -> tuple[type[AppImportError], tuple[str, str]]:
+        return type(self), (self.path, self.reason)
 
 
 class PipelineError(FieldfareError):

@@ -58,6 +58,7 @@ from fieldfare.messages.broker_frames import (
 )
 from fieldfare.messages.consuming_frames import (
     REASON_CHARACTERS_MAX,
+    SETTLED_MAX,
     AckEach,
     Change,
     DropDeadLetters,
@@ -263,6 +264,7 @@ __all__ = [
     "REASON_CHARACTERS_MAX",
     "SEAL_BYTES",
     "TRACEPARENT",
+    "SETTLED_MAX",
     "Absent",
     "Accepted",
     "Ack",
