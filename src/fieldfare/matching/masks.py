@@ -23,8 +23,8 @@ from fieldfare.matching.batch import Piece, Values
 from fieldfare.matching.evaluation import computed
 from fieldfare.matching.passing import attributes_of, can_judge, names_on, passes
 from fieldfare.matching.residual import Residuals
-from fieldfare.matching.rows import Event, batch_of_rows, cuts_of
-from fieldfare.model import MISSING, Box, Cut, Derived, Interval, SubscriptionId, Test
+from fieldfare.matching.rows import NAN_CUT, Event, batch_of_rows, cuts_of, point_of
+from fieldfare.model import MISSING, Box, Cut, Derived, Interval, Section, SubscriptionId, Test
 
 _FEW_BITS = 12  # up to so many, bits are taken out one by one
 _FEW_TESTED = 16  # up to so many boxes have their residual tests judged one by one
@@ -169,7 +169,7 @@ class BoxMasks:
 
     def _within_derived(self, found: int, event: Event) -> int:
         """Those of some boxes whose intervals on expressions hold; only what decides about a box is computed."""
-        points: dict[str, Cut] = {}
+        points: dict[str, tuple[Section, Any]] = {}
         ranged: set[str] = set()
         for key, axis in self._derived.items():
             if not found & ~axis.free:
@@ -177,8 +177,9 @@ class BoxMasks:
             names = names_on(key)
             for name in names:
                 if name not in points:
-                    points[name], high = cuts_of(event.get(name), name)
-                    if points[name] is not high:
+                    low, high = cuts_of(event.get(name), name)
+                    points[name] = low if low is not NAN_CUT else point_of(event[name], name)
+                    if low is not high:
                         ranged.add(name)
             if ranged and not ranged.isdisjoint(names):
                 found &= _meeting_ranges(axis, key, event)
@@ -219,10 +220,11 @@ class BoxMasks:
     def _held_singly(self, boxes: Sequence[int], event: Event) -> list[bool] | None:
         """Whether each of a few boxes passes its tests; None where that takes columns."""
         tests = [self._tests[box] for box in boxes]
-        points = {}
+        points: dict[str, tuple[Section, Any]] = {}
         for name in attributes_of(chain.from_iterable(tests)):
-            points[name], high = cuts_of(event.get(name), name)
-            if points[name] is not high:
+            low, high = cuts_of(event.get(name), name)
+            points[name] = low if low is not NAN_CUT else point_of(event[name], name)
+            if low is not high:
                 return None
         if not all(map(can_judge, chain.from_iterable(tests))):
             return None

@@ -31,7 +31,9 @@ from fieldfare.model import (
     section_start,
 )
 
-Points = Mapping[str, Cut]  # the value of each attribute, which is no range, as `rows.cuts_of` gives it
+Points = Mapping[
+    str, tuple[Section, Any]
+]  # the value of each attribute, which is no range, as `rows.point_of` gives it
 
 _NULL, _NUMBER, _STRING = Section.NULL, Section.NUMBER, Section.STRING
 _UNKNOWN = section_start(_NULL)
@@ -103,6 +105,8 @@ def _can_judge_all(test: AllOf | AnyOf) -> bool:
 
 
 def _is_within(intervals: tuple[Interval, ...], point: Cut) -> bool:
+    if point[0] is Section.NAN:
+        point = section_start(Section.NAN)  # lists too
     at = bisect_right(intervals, point, key=_low)
     return at > 0 and point < intervals[at - 1].high
 

@@ -177,6 +177,7 @@ def _uniform(rows: Places, columns: Sequence[tuple[str, Sequence[Piece]]]) -> It
             (pairs[present], {**before, name: piece})
             for pairs, before in parts
             for piece in pieces
+            if piece.section is not Section.NAN  # lists compare with nothing
             if len(present := np.flatnonzero(_present(piece, rows[pairs])))
         ]
     yield from parts
