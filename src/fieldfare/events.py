@@ -14,8 +14,9 @@ from typing import Annotated, Any
 import msgspec
 
 from fieldfare.errors import EventError
+from fieldfare.language.values import TOO_LARGE
 from fieldfare.matching.nesting import flattened
-from fieldfare.matching.rows import TOO_LARGE, check_event
+from fieldfare.matching.rows import check_event
 from fieldfare.model import INT64_MAX, INT64_MIN
 
 _Integer = Annotated[int, msgspec.Meta(ge=INT64_MIN, le=INT64_MAX)]

@@ -79,6 +79,9 @@ class Reader(Protocol):
     def operand(self, node: exp.Expression, depth: int = 0) -> tree.Operand:
         """What has a value."""
 
+    def word(self, node: exp.Expression) -> str:
+        """One part of a name."""
+
     def start(self, node: exp.Expression) -> int | None:
         """Where a node begins in the text."""
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fieldfare.boxes import AxisColumn, BoxTable, Cuts
+from fieldfare.boxes import AxisColumn, BoxTable, Cuts, MemberColumn
 from fieldfare.errors import ConditionError
 from fieldfare.language import tree
 from fieldfare.language.expressions import Expressions, axis_of
@@ -94,7 +94,15 @@ class Piece:
         return self.low.is_below(self.high)
 
 
-Sets = dict[AxisKey, list[Piece]]
+@dataclass(frozen=True, slots=True)
+class MemberKey:
+    """A member that a list must have: the literal with a number. Two of one list never exclude each other."""
+
+    lists: Derived
+    literal: int
+
+
+Sets = dict[AxisKey | MemberKey, list[Piece]]
 
 
 def fill(
@@ -112,13 +120,21 @@ def fill(
         boxes = np.arange(len(rows), dtype=np.int32)
         axes: dict[str, AxisColumn] = {}
         derived: dict[Derived, AxisColumn] = {}
+        members: dict[Derived, list[Cuts]] = {}
         for axis, (piece, _) in zip(sets, choice, strict=True):
+            if isinstance(axis, MemberKey):
+                members.setdefault(axis.lists, []).append(_cuts(piece.low, rows))
+                continue
             column = AxisColumn(boxes, _cuts(piece.low, rows), _cuts(piece.high, rows))
             if isinstance(axis, str):
                 axes[axis] = column
             else:
                 derived[axis] = column
-        tables.append(BoxTable(owners[rows], axes, np.zeros(len(rows), np.bool_), {}, derived))
+        asked = {
+            lists: MemberColumn(np.tile(boxes, len(values)), Cuts.concatenated(values))
+            for lists, values in members.items()
+        }
+        tables.append(BoxTable(owners[rows], axes, np.zeros(len(rows), np.bool_), {}, derived, asked))
     return BoxTable.concatenated(tables), columns.aside
 
 
@@ -158,12 +174,17 @@ class _Columns:
                 if kind is not Kind.TEXT:
                     raise UnfitShapeError
                 return {axis: self._like(number, truth=truth)}
+            case tree.Truth(tree.Call("array_contains", (lists, tree.Slot(number, _, "")))) if truth:
+                return self._members(lists, [number])
             case tree.Missing() | tree.Truth():
                 return self._same(node, truth=truth)
         raise UnfitShapeError
 
     def _compare(self, node: tree.Compare, *, truth: bool) -> Sets:
         left, right, relation = node.left, node.right, node.operator
+        wanted = _subset(node) if truth else None
+        if wanted is not None and set(self.literals[wanted.zero]) == {"0"}:
+            return self._members(wanted.lists, wanted.literals)
         if isinstance(left, tree.Slot | tree.Word | tree.Minus):
             left, right, relation = right, left, tree.MIRRORS[relation]
         if relation == tree.NULL_SAFE_EQUAL:
@@ -216,6 +237,24 @@ class _Columns:
         if isinstance(axis, str) or isinstance(expression, Literal):
             raise UnfitShapeError
         return axis, expressions.kind(expression)
+
+    def _members(self, lists: tree.Operand, numbers: Sequence[int]) -> Sets:
+        """That a list has the members that some literals are."""
+        axis = self._axis_of_lists(lists)
+        found: Sets = {}
+        for number in numbers:
+            is_number = self._is_number(number)
+            pieces = self._numbers("=", number) if is_number else self._plain_texts("=", self._strings(number))
+            found[MemberKey(axis, number)] = pieces
+        return found
+
+    def _axis_of_lists(self, lists: tree.Operand) -> Derived:
+        if tree.slots_in(lists):
+            raise UnfitShapeError
+        try:
+            return Derived.of(Expressions("", (), {}).of(lists))
+        except ConditionError as error:
+            raise UnfitShapeError from error
 
     def _same(self, node: tree.Compare | tree.Missing | tree.Truth, *, truth: bool) -> Sets:
         """A leaf without literals: the same intervals in every row."""
@@ -344,6 +383,26 @@ class _Columns:
         for one, other in itertools.combinations(pieces, 2):
             self.aside |= ~(one.high.is_below(other.low) | other.high.is_below(one.low))
         return {name: pieces}
+
+
+@dataclass(frozen=True, slots=True)
+class _Subset:
+    lists: tree.Operand
+    literals: list[int]
+    zero: int
+
+
+def _subset(node: tree.Compare) -> _Subset | None:
+    """`size(array_except(array(literals), list)) = literal`: the list has them all, if that literal is 0."""
+    match node:
+        case tree.Compare(
+            "=",
+            tree.Call("size", (tree.Call("array_except", (tree.Call("array", wanted), lists)),)),
+            tree.Slot(zero, _, ""),
+        ) if wanted:
+            slots = [slot.number for slot in wanted if isinstance(slot, tree.Slot) and slot.kind == ""]
+            return _Subset(lists, slots, zero) if len(slots) == len(wanted) else None
+    return None
 
 
 def _all(alternatives: list[Sets]) -> Sets:

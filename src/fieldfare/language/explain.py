@@ -66,6 +66,9 @@ def _box_lines(box: Box) -> list[str]:
     for axis, interval in box.derived.items():
         name = expression_text(axis.expression)
         lines.append(_shortened(f"derived axis: {_interval_text(name, interval)}"))
+    for member in box.members:
+        lists = expression_text(member.lists.expression)
+        lines.append(_shortened(f"member: {lists} contains {_value_text(member.value)}"))
     lines += [f"test: {_shortened(_test_text(test))}" for test in box.tests]
     return lines or ["every event"]
 

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fieldfare.errors import EventError
+from fieldfare.language.values import TOO_LARGE
 from fieldfare.matching.batch import Batch, Lists, Piece, Texts, Values
-from fieldfare.matching.rows import TOO_LARGE, batch_of_rows, decimal_point
+from fieldfare.matching.rows import batch_of_rows, decimal_point
 from fieldfare.model import INT64_MAX, Range, Section
 
 _EXACT_DECIMAL_DIGITS = 15  # decimals of up to so many digits are floats without loss
@@ -140,7 +141,11 @@ def _list_piece(array: pa.Array, rows: npt.NDArray[np.int64] | None, attribute: 
 
     def members() -> list[Piece]:
         flat = array.flatten()
-        return [] if pa.types.is_nested(flat.type) else _pieces(flat, attribute)
+        if pa.types.is_nested(flat.type):
+            return []
+        if pa.types.is_string(flat.type) and not flat.null_count:  # members are hashed anyway
+            return [Piece(Section.STRING, None, Values(texts=_texts(flat)))]
+        return _pieces(flat, attribute)
 
     zeros = Values(np.zeros(len(array), np.int64))
     return Piece(Section.NAN, rows, zeros, lists=Lists(offsets, members, lambda place: array[place].as_py()))

@@ -85,3 +85,4 @@ class Batch:
     rows: int
     columns: Mapping[str, Sequence[Piece]]
     computed: dict[Derived, Any] = field(default_factory=dict, compare=False, repr=False)  # see evaluation.py
+    lists: dict[Derived, Any] = field(default_factory=dict, compare=False, repr=False)  # see list_columns.py

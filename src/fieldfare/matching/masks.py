@@ -21,6 +21,7 @@ from fieldfare.boxes import AxisColumn, BoxTable
 from fieldfare.language.scalars import cut_of
 from fieldfare.matching.batch import Piece, Values
 from fieldfare.matching.evaluation import computed
+from fieldfare.matching.masked_members import MaskedMembers
 from fieldfare.matching.passing import attributes_of, can_judge, names_on, passes
 from fieldfare.matching.residual import Residuals
 from fieldfare.matching.rows import NAN_CUT, Event, batch_of_rows, cuts_of, point_of
@@ -86,11 +87,23 @@ class _MaskedAxis:
 class BoxMasks:
     """The boxes of some subscriptions. Owners are listed in the order they were added in."""
 
-    __slots__ = ("_alive", "_axes", "_bits", "_derived", "_owners", "_residuals", "_several", "_tested", "_tests")
+    __slots__ = (
+        "_alive",
+        "_axes",
+        "_bits",
+        "_derived",
+        "_members",
+        "_owners",
+        "_residuals",
+        "_several",
+        "_tested",
+        "_tests",
+    )
 
     def __init__(self) -> None:
         self._axes: dict[str, _MaskedAxis] = {}
         self._derived: dict[Derived, _MaskedAxis] = {}
+        self._members = MaskedMembers()
         self._owners: list[SubscriptionId] = []  # of each bit
         self._bits: dict[SubscriptionId, int] = {}  # of each owner
         self._alive = 0
@@ -106,6 +119,7 @@ class BoxMasks:
         masks = BoxMasks()
         masks._axes = {name: _MaskedAxis.of(column, len(table)) for name, column in table.axes.items()}
         masks._derived = {axis: _MaskedAxis.of(column, len(table)) for axis, column in table.derived.items()}
+        masks._members = MaskedMembers.of(table)
         masks._owners = [ids[owner] for owner in table.owners.tolist()]
         for number, owner in enumerate(masks._owners):
             masks._bits[owner] = masks._bits.get(owner, 0) | 1 << number
@@ -135,6 +149,8 @@ class BoxMasks:
         _insert(self._axes, box.intervals, bit)
         if self._derived or box.derived:
             _insert(self._derived, box.derived, bit)
+        if box.members:
+            self._members.insert(box.members, bit)
         if box.tests:
             self._tests[number] = box.tests
             self._tested |= bit
@@ -158,6 +174,8 @@ class BoxMasks:
                 found &= axis.masks[bisect_right(axis.cuts, low)] | axis.free
             else:
                 found &= axis.meeting(low, high)
+        if self._members and found:
+            found = self._members.satisfied(found, event)
         if self._derived and found:
             found = self._within_derived(found, event)
         if found & self._tested:

@@ -15,8 +15,8 @@ from fieldfare.language.scalars import cut_of
 from fieldfare.model import (
     AllOf,
     AnyOf,
+    Arithmetic,
     Attribute,
-    Call,
     Comparison,
     Cut,
     Derived,
@@ -125,8 +125,8 @@ def _value(expression: Expression, points: Points) -> Cut:
     if isinstance(expression, Literal):
         value = expression.value
         return expression.section, value.encode() if isinstance(value, str) else value
-    if isinstance(expression, Call):
-        raise TypeError(f"a comparison has no call of {expression.function}")
+    if not isinstance(expression, Arithmetic):
+        raise TypeError(f"a comparison has no part such as {expression}")
     (section, left), (other, right) = _value(expression.left, points), _value(expression.right, points)
     if section is not _NUMBER or other is not _NUMBER or isinstance(left, bytes) or isinstance(right, bytes):
         return _UNKNOWN

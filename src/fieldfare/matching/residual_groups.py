@@ -124,7 +124,7 @@ def _unfold(expression: Expression, steps: list[Step], literals: list[Any]) -> N
         _unfold(expression.right, steps, literals)
         steps.append(expression.operator)
     else:
-        raise TypeError(f"a comparison has no call of {expression.function}")
+        raise TypeError(f"a comparison has no part such as {expression}")
 
 
 def group_of(shape: Shape, literals: Sequence[tuple[Any, ...]]) -> Group:

@@ -184,5 +184,5 @@ def _names(part: Condition) -> set[str]:
     for box in part.boxes:
         names |= box.intervals.keys()
         names |= attributes_of_tests(box.tests)
-        names = names.union(*map(names_on, box.derived))
+        names = names.union(*map(names_on, box.derived), *(names_on(member.lists) for member in box.members))
     return names
