@@ -104,11 +104,17 @@ class Members:
         starts = _starts(counts)
         place_of = np.full(len(modes), -1, np.int64)
         place_of[boxes] = np.arange(len(boxes))
-        rest = np.flatnonzero(~plan.is_first)
+        is_second = np.zeros(len(plan.boxes), np.bool_)
+        is_second[1:] = plan.is_first[:-1] & ~plan.is_first[1:]
+        at = np.flatnonzero(is_second & plan.is_posted[plan.boxes])
+        seconds = np.full(len(boxes), -1, np.int32)
+        seconds[place_of[plan.boxes[at]]] = plan.slots[at]
+        rest = np.flatnonzero(~plan.is_first & ~is_second)
         member_starts, members = _by_place(place_of[plan.boxes[rest]], plan.slots[rest], len(boxes))
         postings = Postings(
             starts,
             starts[:-1] + plain,
+            seconds,
             member_starts,
             members,
             *_intervals(columns, place_of, len(boxes)),
@@ -178,8 +184,11 @@ class Members:
         own = np.repeat(np.arange(len(counts)), counts)
         more = np.repeat(np.arange(len(own)), np.diff(self.postings.member_starts))
         tested = np.repeat(self.tested_places, np.diff(self.tested_starts))
-        places = np.concatenate([np.arange(len(own)) + self.first_place, more + self.first_place, tested])
-        slots = np.concatenate([own, self.postings.members, self.tested])
+        with_second = np.flatnonzero(self.postings.seconds >= 0)
+        posted = np.concatenate([np.arange(len(own)), with_second, more])
+        places = np.concatenate([posted + self.first_place, tested])
+        seconds = self.postings.seconds[with_second]
+        slots = np.concatenate([own, seconds, self.postings.members, self.tested])
         kept = alive[places]
         places, slots = places[kept], slots[kept]
         values = values_of(self.vocabulary)
@@ -197,16 +206,14 @@ def _starts(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def _by_place(places: Places, values: Slots, count: int) -> tuple[npt.NDArray[np.int64], Slots]:
+def _by_place(places: Places, values: Slots, count: int) -> tuple[Slots, Slots]:
     """Values grouped by place; those at no place are left out."""
     order = np.argsort(places, kind="stable")
     order = order[np.searchsorted(places[order], 0) :]
-    return _starts(np.bincount(places[order], minlength=count)), values[order]
+    return _starts(np.bincount(places[order], minlength=count)).astype(np.int32), values[order]
 
 
-def _intervals(
-    columns: Sequence[Column], place_of: Places, count: int
-) -> tuple[npt.NDArray[np.int64], Slots, Slots, Slots]:
+def _intervals(columns: Sequence[Column], place_of: Places, count: int) -> tuple[Slots, Slots, Slots, Slots]:
     """The intervals of posted boxes, grouped by place."""
     nothing = np.empty(0, np.int32)
     places = np.concatenate([np.empty(0, np.int64), *(place_of[column.boxes] for column in columns)])
@@ -215,7 +222,7 @@ def _intervals(
     highs = np.concatenate([nothing, *(column.high for column in columns)])
     order = np.argsort(places, kind="stable")
     order = order[np.searchsorted(places[order], 0) :]
-    starts = _starts(np.bincount(places[order], minlength=count))
+    starts = _starts(np.bincount(places[order], minlength=count)).astype(np.int32)
     return starts, axes[order], lows[order].astype(np.int32), highs[order].astype(np.int32)
 
 

@@ -126,15 +126,15 @@ class Part:
         else:
             of_events = self.members.of_events(batch)
             order, reordered = np.arange(batch.rows, dtype=np.int64), False
-            matches, pairs = self._match_tree(batch, events, (order, reordered), labelled)
-            held = self.members.hold(*pairs, of_events)
             distinct = low is not high and self.several
             found = search_members(self.members, events, of_events, labelled, distinct=distinct)
-            by_members.append(Matches(order, reordered, found.ends, found.values, order[:0], labels[:0]))
-            pairs = (
-                np.concatenate([pairs[0][held], found.checked_events]),
-                np.concatenate([pairs[1][held], found.checked_places]),
-            )
+            matches = Matches(order, reordered, found.ends, found.values, order[:0], labels[:0])
+            pairs = found.checked_events, found.checked_places
+            if len(self.tree.tile_modes):
+                by_members.append(matches)
+                matches, in_tree = self._match_tree(batch, events, (order, reordered), labelled)
+                held = self.members.hold(*in_tree, of_events)
+                pairs = np.concatenate([pairs[0], in_tree[0][held]]), np.concatenate([pairs[1], in_tree[1][held]])
         extra_events, extra_places = self._checked(*pairs, batch)
         return (replace(matches, extra_events=extra_events, extra_values=labels[extra_places]), *by_members)
 
