@@ -225,7 +225,7 @@ def test_parquet_columns_that_nobody_asks_for_may_have_any_type(tmp_path: Path, 
 
 
 def test_a_parquet_column_that_cannot_be_matched_stops_everything(tmp_path: Path, out: Path) -> None:
-    pq.write_table(pa.table({"price": [["a"]]}), tmp_path / "e.parquet")
+    pq.write_table(pa.table({"price": [b"a"]}), tmp_path / "e.parquet")
     with pytest.raises(EventError, match="price"):
         match(write_subscriptions(tmp_path / "s.csv"), tmp_path / "e.parquet", out)
     assert not out.exists()

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from fieldfare.boxes import AxisColumn, BoxTable, Cuts, MemberColumn
 from fieldfare.errors import ConditionError
 from fieldfare.language import tree
+from fieldfare.language.cut_columns import CutColumn, Mask, MemberKey, Piece, subset_of
 from fieldfare.language.expressions import Expressions, axis_of
 from fieldfare.language.kinds import Kind
 from fieldfare.language.leaves import Leaves
@@ -45,61 +46,9 @@ _MAYBE_TIME = frozenset("0123456789+-").union(map(chr, range(0x21)), map(chr, ra
 _PREFIX_PATTERN = re.compile(r"([^%_\\]+)%")
 _PLAIN_PATTERN = re.compile(r"([^%_\\]*)")
 
-Mask = npt.NDArray[np.bool_]
-
 
 class UnfitShapeError(ValueError):
     """A shape is not a conjunction of sets, or has too many boxes: compile its conditions singly."""
-
-
-@dataclass(frozen=True, slots=True)
-class CutColumn:
-    """Cuts of many rows, all in one section."""
-
-    section: Section
-    values: npt.NDArray[Any]  # float64 for numbers, else object
-
-    def greater(self, other: CutColumn) -> CutColumn:
-        """The greater cut of each row."""
-        if self.section != other.section:
-            return max(self, other, key=lambda column: column.section)
-        return CutColumn(self.section, np.maximum(self.values, other.values))
-
-    def lesser(self, other: CutColumn) -> CutColumn:
-        """The lesser cut of each row."""
-        if self.section != other.section:
-            return min(self, other, key=lambda column: column.section)
-        return CutColumn(self.section, np.minimum(self.values, other.values))
-
-    def is_below(self, other: CutColumn) -> Mask:
-        """Where this cut is below another."""
-        if self.section != other.section:
-            return np.full(len(self.values), self.section < other.section)
-        return np.asarray(np.less(self.values, other.values), np.bool_)
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One interval in each row, which may be empty."""
-
-    low: CutColumn
-    high: CutColumn
-
-    def intersection(self, other: Piece) -> Piece:
-        """What is in both, in each row."""
-        return Piece(self.low.greater(other.low), self.high.lesser(other.high))
-
-    def holds(self) -> Mask:
-        """Where the interval is not empty."""
-        return self.low.is_below(self.high)
-
-
-@dataclass(frozen=True, slots=True)
-class MemberKey:
-    """A member that a list must have: the literal with a number. Two of one list never exclude each other."""
-
-    lists: Derived
-    literal: int
 
 
 Sets = dict[AxisKey | MemberKey, list[Piece]]
@@ -182,7 +131,7 @@ class _Columns:
 
     def _compare(self, node: tree.Compare, *, truth: bool) -> Sets:
         left, right, relation = node.left, node.right, node.operator
-        wanted = _subset(node) if truth else None
+        wanted = subset_of(node) if truth else None
         if wanted is not None and set(self.literals[wanted.zero]) == {"0"}:
             return self._members(wanted.lists, wanted.literals)
         if isinstance(left, tree.Slot | tree.Word | tree.Minus):
@@ -383,26 +332,6 @@ class _Columns:
         for one, other in itertools.combinations(pieces, 2):
             self.aside |= ~(one.high.is_below(other.low) | other.high.is_below(one.low))
         return {name: pieces}
-
-
-@dataclass(frozen=True, slots=True)
-class _Subset:
-    lists: tree.Operand
-    literals: list[int]
-    zero: int
-
-
-def _subset(node: tree.Compare) -> _Subset | None:
-    """`size(array_except(array(literals), list)) = literal`: the list has them all, if that literal is 0."""
-    match node:
-        case tree.Compare(
-            "=",
-            tree.Call("size", (tree.Call("array_except", (tree.Call("array", wanted), lists)),)),
-            tree.Slot(zero, _, ""),
-        ) if wanted:
-            slots = [slot.number for slot in wanted if isinstance(slot, tree.Slot) and slot.kind == ""]
-            return _Subset(lists, slots, zero) if len(slots) == len(wanted) else None
-    return None
 
 
 def _all(alternatives: list[Sets]) -> Sets:
