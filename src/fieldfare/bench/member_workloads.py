@@ -16,7 +16,10 @@ COMMON = 1_000  # the words that nobody subscribes to: they are in nearly every 
 WORDS_MAX = 4  # of a subscription
 TEXT_WORDS = (20, 200)
 INDICATORS = 20_000
-ALERT_INDICATORS = (5, 30)
+COMMON_INDICATORS = 200  # are in too many alerts to tell an attack by
+PATTERNS, PATTERN_INDICATORS = 2_000, 12  # kinds of attacks, and what each of them leaves behind
+SEEN_SHARE = 0.85  # of its pattern's indicators that an alert has
+NOISE = (5, 18)  # indicators beside them
 NEEDED_MAX = 6
 
 
@@ -33,14 +36,34 @@ def keywords(name: str, size: Size, rng: np.random.Generator) -> Workload:
 
 
 def alerts(name: str, size: Size, rng: np.random.Generator) -> Workload:
-    """1 to 6 indicators that an alert must all have; an alert has 5 to 30."""
+    """1 to 6 indicators of an attack, which an alert must all have; an alert has most of those of one, and others."""
     shares = zipf(INDICATORS)
-    wanted = _drawn(size.subscriptions, (1, NEEDED_MAX), shares, rng)
+    rare = shares[COMMON_INDICATORS:] / shares[COMMON_INDICATORS:].sum()
+    patterns = rng.choice(INDICATORS - COMMON_INDICATORS, (PATTERNS, PATTERN_INDICATORS), p=rare) + COMMON_INDICATORS
+    wanted = _some_of(patterns, size.subscriptions, rng.integers(1, NEEDED_MAX + 1, size.subscriptions), rng)
     texts = []
     for codes in np.split(wanted.codes, wanted.offsets[1:-1]):
         needed = ", ".join([f"'{_word(code)}'" for code in codes.tolist()])
         texts.append(f"size(array_except(array({needed}), indicators)) = 0")
-    return _workload(name, "indicators", wanted, texts, _drawn(size.events, ALERT_INDICATORS, shares, rng))
+    seen = _some_of(patterns, size.events, rng.binomial(PATTERN_INDICATORS, SEEN_SHARE, size.events), rng)
+    return _workload(name, "indicators", wanted, texts, _beside(seen, _drawn(size.events, NOISE, shares, rng)))
+
+
+def _some_of(
+    patterns: npt.NDArray[np.int64], rows: int, counts: npt.NDArray[np.int64], rng: np.random.Generator
+) -> WantedMembers:
+    """For each row so many indicators of one pattern, each at most once."""
+    order = rng.random((rows, PATTERN_INDICATORS)).argsort(axis=1)
+    mixed = np.take_along_axis(patterns[rng.integers(0, PATTERNS, rows)], order, axis=1)
+    chosen = np.arange(PATTERN_INDICATORS)[None, :] < counts[:, None]
+    return WantedMembers(np.concatenate([[0], np.cumsum(counts)]), mixed[chosen].astype(np.int32))
+
+
+def _beside(one: WantedMembers, other: WantedMembers) -> WantedMembers:
+    """The codes of two for each row."""
+    rows = np.concatenate([np.repeat(np.arange(len(some.offsets) - 1), np.diff(some.offsets)) for some in (one, other)])
+    order = np.argsort(rows, kind="stable")
+    return WantedMembers(one.offsets + other.offsets, np.concatenate([one.codes, other.codes])[order])
 
 
 def _word(code: int) -> str:

@@ -63,6 +63,7 @@ def fill(
     if math.prod(len(pieces) for pieces in sets.values()) > min(_COMBINATIONS_MAX, boxes_max):
         raise UnfitShapeError
     held = [[(piece, piece.holds()) for piece in pieces] for pieces in sets.values()]
+    is_overlapping = any(isinstance(axis, MemberKey) and len(pieces) > 1 for axis, pieces in sets.items())
     tables = []
     for choice in itertools.product(*held):
         rows = np.flatnonzero(np.logical_and.reduce([~columns.aside, *(mask for _, mask in choice)]))
@@ -83,7 +84,7 @@ def fill(
             lists: MemberColumn(np.tile(boxes, len(values)), Cuts.concatenated(values))
             for lists, values in members.items()
         }
-        tables.append(BoxTable(owners[rows], axes, np.zeros(len(rows), np.bool_), {}, derived, asked))
+        tables.append(BoxTable(owners[rows], axes, np.full(len(rows), is_overlapping), {}, derived, asked))
     return BoxTable.concatenated(tables), columns.aside
 
 
@@ -125,7 +126,11 @@ class _Columns:
                 return {axis: self._like(number, truth=truth)}
             case tree.Truth(tree.Call("array_contains", (lists, tree.Slot(number, _, "")))) if truth:
                 return self._members(lists, [number])
-            case tree.Missing() | tree.Truth():
+            case tree.Truth(tree.Call("arrays_overlap", (lists, tree.Call("array", wanted)))) if truth and wanted:
+                numbers = [slot.number for slot in wanted if isinstance(slot, tree.Slot)]
+                if len(numbers) == len(wanted):
+                    return _any_member([self._members(lists, [number]) for number in numbers])
+            case tree.Missing(operand) | tree.Truth(operand) if not tree.slots_in(operand):
                 return self._same(node, truth=truth)
         raise UnfitShapeError
 
@@ -323,6 +328,8 @@ class _Columns:
     def _any(self, alternatives: list[Sets]) -> Sets:
         """The union on one attribute; rows in which two pieces touch are set aside, for they become one."""
         names = {name for sets in alternatives for name in sets}
+        if any(isinstance(name, MemberKey) for name in names):
+            return _any_member(alternatives)
         if len(names) != 1 or any(len(sets) != 1 for sets in alternatives):
             raise UnfitShapeError
         name = names.pop()
@@ -332,6 +339,18 @@ class _Columns:
         for one, other in itertools.combinations(pieces, 2):
             self.aside |= ~(one.high.is_below(other.low) | other.high.is_below(one.low))
         return {name: pieces}
+
+
+def _any_member(alternatives: list[Sets]) -> Sets:
+    """Alternative members of one list: they stay as they are, and their boxes may share events."""
+    keys = [key for sets in alternatives for key in sets if isinstance(key, MemberKey)]
+    if len({key.lists for key in keys}) != 1 or len(keys) < len(alternatives) or any(map(_has_several, alternatives)):
+        raise UnfitShapeError
+    return {keys[0]: [piece for sets in alternatives for pieces in sets.values() for piece in pieces]}
+
+
+def _has_several(sets: Sets) -> bool:
+    return len(sets) != 1
 
 
 def _all(alternatives: list[Sets]) -> Sets:

@@ -122,16 +122,16 @@ def _pieces(array: pa.Array, attribute: str) -> list[Piece]:
 
 def is_list(kind: pa.DataType) -> bool:
     """Whether a type is that of lists, in one of Arrow's ways."""
-    return any(
-        is_kind(kind)
-        for is_kind in (
-            pa.types.is_list,
-            pa.types.is_large_list,
-            pa.types.is_fixed_size_list,
-            pa.types.is_list_view,
-            pa.types.is_large_list_view,
-        )
-    )
+    return pa.types.is_nested(kind) and any(is_kind(kind) for is_kind in _LIST_TYPES)
+
+
+_LIST_TYPES = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
 
 
 def _list_piece(array: pa.Array, rows: npt.NDArray[np.int64] | None, attribute: str) -> Piece:

@@ -27,6 +27,7 @@ from fieldfare.matching.column_functions import (
     results_of,
 )
 from fieldfare.matching.list_evaluation import values_for
+from fieldfare.matching.list_kernels import KNOWN, UNDECIDED, answers
 from fieldfare.matching.operands import Mask, Operand, Strings, arithmetic, chosen, compare, taken
 from fieldfare.model import Arithmetic, Attribute, Call, Derived, Expression, Literal, Section, Variable
 
@@ -137,9 +138,7 @@ class _Evaluation:
             case relation, (left, *readings) if relation in RELATIONS:
                 return self._comparison(relation, left, readings, rows)
             case name, _ if name in LIST_CALLS:
-                values, uncertain = values_for(call, self._batch, rows)
-                runs = _made(rows, results_of(values))
-                return [*runs, _anything(rows[uncertain])] if uncertain.any() else runs
+                return self._list_call(call, rows)
             case _:
                 return self._function(call, rows)
 
@@ -226,6 +225,20 @@ class _Evaluation:
                 elif one.section is other.section and one.section is not Section.NAN:
                     holds = compare(relation, one, other).astype(np.int64)
                     runs.append(Run(common, _operand(Section.BOOLEAN, holds)))
+        return runs
+
+    def _list_call(self, call: Call, rows: Rows) -> list[Run]:
+        """A function of lists: in columns where that is known, else value by value."""
+        runs: list[Run] = []
+        found = answers(call, self._batch)
+        if found is not None:
+            section = Section.NUMBER if call.function == "size" else Section.BOOLEAN
+            known, rows = rows[found.states[rows] == KNOWN], rows[found.states[rows] == UNDECIDED]
+            runs = [Run(known, _operand(section, found.values[known]))] if len(known) else []
+        if len(rows):
+            values, uncertain = values_for(call, self._batch, rows)
+            runs += _made(rows, results_of(values))
+            runs += [_anything(rows[uncertain])] if uncertain.any() else []
         return runs
 
     def _function(self, call: Call, rows: Rows) -> list[Run]:

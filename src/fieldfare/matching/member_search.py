@@ -24,7 +24,7 @@ class Labelled(NamedTuple):
     expected: int
 
 
-class FoundByMembers(NamedTuple):
+class FoundInPart(NamedTuple):
     """The labels of each event's boxes, and pairs of event and place whose residual tests are left."""
 
     ends: npt.NDArray[np.int64]
@@ -40,7 +40,7 @@ def search_members(
     labelled: Labelled,
     *,
     distinct: bool,
-) -> FoundByMembers:
+) -> FoundInPart:
     """The boxes that events have the members of."""
     rows = len(of_events.offsets) - 1
     checks = int(bool((members.postings.modes == CHECKED).any()))
@@ -67,7 +67,7 @@ def search_members(
         )
         if event < rows:
             found = _enlarged(found, int(found.ends[event]), checked, room, checks)
-    return FoundByMembers(
+    return FoundInPart(
         found.ends, found.values[: found.ends[-1]], found.checked_events[:checked], found.checked_places[:checked]
     )
 

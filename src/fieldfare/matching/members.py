@@ -17,6 +17,7 @@ from fieldfare.boxes import Cuts, MemberColumn
 from fieldfare.matching.batch import Batch
 from fieldfare.matching.list_columns import ListColumn, lists_of
 from fieldfare.matching.postings import Postings, have_members
+from fieldfare.matching.slots import sorted_unique
 from fieldfare.matching.tree import PLAIN, Column
 from fieldfare.matching.vocabulary import Slots, Vocabulary, slots_of_members, values_of, vocabulary_of
 from fieldfare.model import Derived
@@ -51,7 +52,7 @@ class MemberPlan:
         lists = tuple(sorted(members))
         vocabulary, all_slots = vocabulary_of([members[axis] for axis in lists])
         all_boxes = np.concatenate([members[axis].boxes for axis in lists]).astype(np.int64)
-        pairs = np.unique(all_boxes * len(vocabulary) + all_slots)
+        pairs = sorted_unique(all_boxes * len(vocabulary) + all_slots)
         boxes, slots = pairs // len(vocabulary), (pairs % len(vocabulary)).astype(np.int32)
         rarity = np.bincount(slots, minlength=len(vocabulary))
         order = np.lexsort((rarity[slots], boxes))

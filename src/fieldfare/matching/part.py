@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from fieldfare.matching.batch import Batch
 from fieldfare.matching.evaluation import computed
 from fieldfare.matching.lanes import LANES
 from fieldfare.matching.lists import empty_values, locality_order
-from fieldfare.matching.member_search import Labelled, search_members
+from fieldfare.matching.member_search import FoundInPart, Labelled, search_members
 from fieldfare.matching.members import MemberPlan, Members
 from fieldfare.matching.promotion import placed
 from fieldfare.matching.residual import Residuals
@@ -120,23 +120,31 @@ class Part:
         flat = low.reshape(-1)
         events = Events(flat, flat if low is high else high.reshape(-1), low.shape[1])
         labelled = Labelled(labels, self.owners, self.owner_count, value_type, expected)
-        by_members: list[Matches] = []
-        if self.members is None:
-            matches, pairs = self._match_tree(batch, events, self._order(low, expected), labelled)
-        else:
-            of_events = self.members.of_events(batch)
-            order, reordered = np.arange(batch.rows, dtype=np.int64), False
-            distinct = low is not high and self.several
-            found = search_members(self.members, events, of_events, labelled, distinct=distinct)
-            matches = Matches(order, reordered, found.ends, found.values, order[:0], labels[:0])
-            pairs = found.checked_events, found.checked_places
-            if len(self.tree.tile_modes):
-                by_members.append(matches)
-                matches, in_tree = self._match_tree(batch, events, (order, reordered), labelled)
-                held = self.members.hold(*in_tree, of_events)
-                pairs = np.concatenate([pairs[0], in_tree[0][held]]), np.concatenate([pairs[1], in_tree[1][held]])
+        if self.members is not None:
+            return self._match_with_members(batch, events, labelled)
+        order, reordered = self._order(low, expected)
+        found = self._match_tree(order, events, labelled)
+        extra_events, extra_places = self._checked(found.checked_events, found.checked_places, batch)
+        return (Matches(order, reordered, found.ends, found.values, extra_events, labels[extra_places]),)
+
+    def _match_with_members(self, batch: Batch, events: Events, labelled: Labelled) -> tuple[Matches, ...]:
+        """The same where some boxes are found by members: two lists for each event, where the tree has boxes too."""
+        members, order, reordered = cast("Members", self.members), np.arange(batch.rows, dtype=np.int64), False
+        of_events = members.of_events(batch)
+        distinct = events.low is not events.high and self.several
+        found = [search_members(members, events, of_events, labelled, distinct=distinct)]
+        pairs = found[0].checked_events, found[0].checked_places
+        if len(self.tree.tile_modes):
+            found.append(self._match_tree(order, events, labelled))
+            checked = found[1].checked_events, found[1].checked_places
+            held = members.hold(*checked, of_events)
+            pairs = np.concatenate([pairs[0], checked[0][held]]), np.concatenate([pairs[1], checked[1][held]])
         extra_events, extra_places = self._checked(*pairs, batch)
-        return (replace(matches, extra_events=extra_events, extra_values=labels[extra_places]), *by_members)
+        extra_values = labelled.labels[extra_places]
+        return tuple(
+            Matches(order, reordered, one.ends, one.values, extra_events[:some], extra_values[:some])
+            for one, some in zip(found, (len(extra_events), 0), strict=False)
+        )
 
     def _order(self, low: npt.NDArray[np.int32], expected: int) -> tuple[npt.NDArray[np.int64], bool]:
         """The order to match events in, and whether it is not their own."""
@@ -149,32 +157,28 @@ class Part:
             return locality_order(low, [axis.last_slot for axis in self.axes]), True
         return np.arange(len(low), dtype=np.int64), False
 
-    def _match_tree(
-        self, batch: Batch, events: Events, ordered: tuple[npt.NDArray[np.int64], bool], labelled: Labelled
-    ) -> tuple[Matches, tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]]:
-        """The boxes that the tree finds; and the pairs of event and place that are still to be checked."""
-        order, reordered = ordered
+    def _match_tree(self, order: npt.NDArray[np.int64], events: Events, labelled: Labelled) -> FoundInPart:
+        """What the tree finds."""
         distinct = events.low is not events.high and self.several
         stamps = self.owner_count if distinct or DISTINCT in self._modes else 0
-        checks, expected = CHECKED in self._modes, labelled.expected
+        checks, expected, rows = CHECKED in self._modes, labelled.expected, len(order)
         found = Found(
             values=empty_values(expected + SPARE + 1, labelled.value_type),
-            ends=np.zeros(batch.rows + 1, np.int64),
+            ends=np.zeros(rows + 1, np.int64),
             checked_events=np.empty(expected * checks + SPARE + 1, np.int64),
             checked_places=np.empty(expected * checks + SPARE + 1, np.int32),
             seen=np.full(stamps, -1, np.int64),
         )
         turn, checked, stamp = 0, 0, 0
-        while turn < batch.rows:
+        while turn < rows:
             turn, checked = match_events(
                 self.tree, events, order, turn, stamp, labelled.labels, self.owners, distinct, found, checked
             )
-            stamp += batch.rows
-            if turn < batch.rows:
+            stamp += rows
+            if turn < rows:
                 found = _enlarged(found, int(found.ends[turn]), checked)
         values = found.values[: found.ends[-1]]
-        matches = Matches(order, reordered, found.ends, values, order[:0], labelled.labels[:0])
-        return matches, (found.checked_events[:checked], found.checked_places[:checked])
+        return FoundInPart(found.ends, values, found.checked_events[:checked], found.checked_places[:checked])
 
     def _slots(self, batch: Batch) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         low = np.full((batch.rows, len(self.axes)), NULL_SLOT, np.int32)

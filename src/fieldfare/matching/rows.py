@@ -79,7 +79,7 @@ def cuts_of(value: Any, attribute: str) -> tuple[Cut, Cut]:
         cut = _string(value, attribute)
     elif value is None:
         cut = _NULL
-    elif isinstance(value, list | tuple):
+    elif kind is list or kind is tuple:
         cut = NAN_CUT
     else:
         section, low, high = _ends(value, attribute)

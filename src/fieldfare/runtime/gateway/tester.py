@@ -27,7 +27,7 @@ from fieldfare.runtime.gateway.problems import ProblemError, invalid
 
 _NOUNS = {
     Section.NULL: "missing",
-    Section.NAN: "NaN",
+    Section.NAN: "a list",  # for JSON has no NaN
     Section.BOOLEAN: "a boolean",
     Section.NUMBER: "a number",
     Section.STRING: "a string",
@@ -160,6 +160,8 @@ def _section_of(value: object) -> Section | None:
             return Section.NUMBER
         case str():
             return Section.STRING
+        case list():
+            return Section.NAN
         case _:
             return None  # a range
 
