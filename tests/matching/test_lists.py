@@ -21,6 +21,7 @@ from fieldfare.language import compile_many
 from fieldfare.matching import members, oracle
 from fieldfare.matching.batch import Texts
 from fieldfare.matching.nesting import flat
+from fieldfare.matching.rows import check_event
 from fieldfare.matching.words import words_in
 
 
@@ -192,8 +193,14 @@ def test_large_and_odd_lists() -> None:
     nested: list[Any] = []
     for _ in range(100):
         nested = [nested]
-    with pytest.raises(EventError, match="nested deeper"):
-        index.match_rows([{"tags": nested}])
+    assert index.match_rows([{"tags": nested}]).to_pylist() == [[]]
+    assert Index({1: "array_contains(tags, 'a')"}).match({"tags": [1, "a"]}) == [1]
+    for reads_all in (
+        lambda: Index({1: "tags[0][0] = 1"}).match({"tags": nested}),
+        lambda: check_event({"tags": nested}),
+    ):
+        with pytest.raises(EventError, match="nested deeper"):
+            reads_all()
     assert index.match_rows([{"tags": [["needle"], {"needle": 1}, None, 1, True, float("nan")]}]).to_pylist() == [[]]
     with pytest.raises(EventError, match="64 bits"):
         index.match_rows([{"tags": [2**70]}])

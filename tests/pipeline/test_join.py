@@ -45,7 +45,7 @@ CONDITIONS = {
     "exact": "volume = 9007199254740993",
     "safe": "symbol <=> NULL",
     "member": "array_contains(tags, 'a') AND array_contains(tags, 'b')",
-    "member and price": "array_contains(tags, 'b') AND price > 100",
+    "member and volume": "array_contains(tags, 'b') AND volume > 100000",
     "no member": "NOT array_contains(tags, 'c')",
     "unsure": "array_contains(tags, 'c') IS NULL",
     "no list": "tags IS NULL",

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from fieldfare.matching.lists import empty_values
 from fieldfare.matching.members import EventMembers, Members
 from fieldfare.matching.postings import Found, match_members
-from fieldfare.matching.tree import CHECKED
+from fieldfare.matching.tree import CHECKED, DISTINCT
 from fieldfare.matching.tree_search import Events
 
 
@@ -43,13 +43,14 @@ def search_members(
 ) -> FoundInPart:
     """The boxes that events have the members of."""
     rows = len(of_events.offsets) - 1
-    checks = int(bool((members.postings.modes == CHECKED).any()))
+    checks = int(CHECKED in members.modes)
+    stamps = labelled.owner_count if distinct or DISTINCT in members.modes else 0
     found = Found(
         values=empty_values(labelled.expected + 1, labelled.value_type),
         ends=np.zeros(rows + 1, np.int64),
-        checked_events=np.empty(labelled.expected * checks + 1, np.int64),
-        checked_places=np.empty(labelled.expected * checks + 1, np.int32),
-        seen=np.full(labelled.owner_count, -1, np.int64),
+        checked_events=np.empty((labelled.expected + 1) * checks, np.int64),
+        checked_places=np.empty((labelled.expected + 1) * checks, np.int32),
+        seen=np.full(stamps, -1, np.int64),
     )
     event, checked = 0, 0
     while event < rows:
@@ -77,7 +78,7 @@ def _enlarged(found: Found, written: int, checked: int, room: int, checks: int) 
     size = max(2 * len(found.values), written + room)
     values = empty_values(size, found.values.dtype)
     values[:written] = found.values[:written]
-    pairs = max(2 * len(found.checked_events), checked + room) if checks else size
+    pairs = max(2 * len(found.checked_events), checked + room) * checks
     events, places = np.empty(pairs, np.int64), np.empty(pairs, np.int32)
     events[:checked], places[:checked] = found.checked_events[:checked], found.checked_places[:checked]
     return found._replace(values=values, checked_events=events, checked_places=places)

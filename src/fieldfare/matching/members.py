@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,6 +126,11 @@ class Members:
         tested_places, tested_starts, tested = _tested(plan, tree_boxes, len(modes))
         found = Members(plan.lists, plan.vocabulary, postings, len(tree_boxes), tested_places, tested_starts, tested)
         return found, boxes
+
+    @cached_property
+    def modes(self) -> frozenset[int]:
+        """How matches of posted boxes are emitted."""
+        return frozenset(np.unique(self.postings.modes).tolist())
 
     @property
     def nbytes(self) -> int:

@@ -44,7 +44,7 @@ class Found(NamedTuple):
 
     values: npt.NDArray[np.int64]
     ends: npt.NDArray[np.int64]
-    checked_events: npt.NDArray[np.int64]
+    checked_events: npt.NDArray[np.int64]  # without any room where no box needs to be checked
     checked_places: npt.NDArray[np.int32]
     seen: npt.NDArray[np.int64]  # by owner, the last event that it was listed for
 
@@ -65,7 +65,7 @@ def match_members(postings, events, members, first, first_place, labels, owners,
     values, ends, checked_events, checked_places, seen = found
     has = np.zeros((len(starts) >> 6) + 1, np.uint64)
     distinct_slots = np.empty(len(starts), np.int32)
-    written = ends[first]
+    written, checks = ends[first], len(checked_events) > 0
     for event in range(first, len(ends) - 1):
         row = event * attributes
         count, bound = 0, 0
@@ -76,7 +76,7 @@ def match_members(postings, events, members, first, first_place, labels, owners,
                 distinct_slots[count] = slot
                 count += 1
                 bound += starts[slot + 1] - starts[slot]
-        if written + bound > len(values) or checked + bound > len(checked_events):
+        if written + bound > len(values) or (checks and checked + bound > len(checked_events)):
             return event, checked, bound
         for k in range(count):
             slot = distinct_slots[k]
