@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -60,8 +60,21 @@ ranges = st.fixed_dictionaries({"low": plain, "high": plain})
 
 def step_by_step(text: bytes) -> dict[str, Any]:
     attributes = attributes_of(json_values(text))
-    batch_of_rows([attributes], attributes)
+    plain = {name: value for name, value in attributes.items() if not isinstance(value, list)}
+    batch_of_rows([plain], plain)
+    for name, value in attributes.items():
+        if isinstance(value, list):
+            batch_of_rows([{name: member} for member in members_of(value)], [name])
     return attributes
+
+
+def members_of(value: Any) -> Iterator[Any]:
+    """What a list holds, at any depth."""
+    for member in value.values() if isinstance(value, dict) else value:
+        if isinstance(member, dict | list):
+            yield from members_of(member)
+        else:
+            yield member
 
 
 def read(reader: Callable[[bytes], dict[str, Any]], text: bytes) -> Any:
@@ -114,4 +127,4 @@ def test_values_that_cannot_be_matched(text: bytes, reason: str) -> None:
 
 def test_inner_objects_ranges_and_lists() -> None:
     text = b'{"a": {"b": {"c": 1}, "d": {"low": 1, "high": null}}, "e": [1, {"x": 2}], "f": {"low": 1}}'
-    assert event_attributes(text) == {"a.b.c": 1, "a.d": Range(1, None), "f.low": 1}
+    assert event_attributes(text) == {"a.b.c": 1, "a.d": Range(1, None), "e": [1, {"x": 2}], "f.low": 1}

@@ -67,6 +67,14 @@ class AxisColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberColumn:
+    """The members that boxes ask of one list; a box may stand several times, and needs them all."""
+
+    boxes: npt.NDArray[np.int32]
+    values: Cuts
+
+
+@dataclass(frozen=True, slots=True)
 class BoxTable:
     """Boxes of many subscriptions. Box i belongs to subscription `owners[i]`."""
 
@@ -75,6 +83,7 @@ class BoxTable:
     overlapping: npt.NDArray[np.bool_]  # the box's subscription has another box that shares points with it
     tests: Mapping[int, tuple[Test, ...]] = field(default_factory=dict)  # residual tests, by box
     derived: Mapping[Derived, AxisColumn] = field(default_factory=dict)  # the intervals on expressions
+    members: Mapping[Derived, MemberColumn] = field(default_factory=dict)  # by the expression that gives the list
 
     def __len__(self) -> int:
         return len(self.owners)
@@ -85,7 +94,8 @@ class BoxTable:
         places[boxes] = np.arange(len(boxes), dtype=np.int32)
         tests = {int(places[box]): tests for box, tests in self.tests.items() if places[box] >= 0}
         axes, derived = _moved(self.axes, places), _moved(self.derived, places)
-        return BoxTable(self.owners[boxes], axes, self.overlapping[boxes], tests, derived)
+        members = _moved_members(self.members, places)
+        return BoxTable(self.owners[boxes], axes, self.overlapping[boxes], tests, derived, members)
 
     @staticmethod
     def from_conditions(conditions: Sequence[Condition], owners: Sequence[int]) -> BoxTable:
@@ -95,6 +105,7 @@ class BoxTable:
         tests: dict[int, tuple[Test, ...]] = {}
         columns: dict[str, _Lists] = {}
         derived: dict[Derived, _Lists] = {}
+        members: dict[Derived, tuple[list[int], list[Cut]]] = {}
         for condition, owner in zip(conditions, owners, strict=True):
             for box in condition.boxes:
                 number = len(box_owners)
@@ -107,13 +118,21 @@ class BoxTable:
                     boxes.append(number)
                     lows.append(interval.low)
                     highs.append(interval.high)
+                for member in box.members:
+                    member_boxes, values = members.setdefault(member.lists, ([], []))
+                    member_boxes.append(number)
+                    values.append(member.value)
                 for axis, interval in box.derived.items():
                     boxes, lows, highs = derived.setdefault(axis, ([], [], []))
                     boxes.append(number)
                     lows.append(interval.low)
                     highs.append(interval.high)
         owned, is_overlapping = np.array(box_owners, np.int32), np.array(overlapping, np.bool_)
-        return BoxTable(owned, _listed_columns(columns), is_overlapping, tests, _listed_columns(derived))
+        in_columns = {
+            lists: MemberColumn(np.array(boxes, np.int32), Cuts.of(values))
+            for lists, (boxes, values) in members.items()
+        }
+        return BoxTable(owned, _listed_columns(columns), is_overlapping, tests, _listed_columns(derived), in_columns)
 
     @staticmethod
     def concatenated(parts: Sequence[BoxTable]) -> BoxTable:
@@ -123,6 +142,7 @@ class BoxTable:
         starts = np.cumsum([0, *(len(part) for part in parts)])
         columns: dict[str, list[AxisColumn]] = {}
         derived: dict[Derived, list[AxisColumn]] = {}
+        members: dict[Derived, list[MemberColumn]] = {}
         tests: dict[int, tuple[Test, ...]] = {}
         for start, part in zip(starts.tolist(), parts, strict=False):
             tests.update({start + box: box_tests for box, box_tests in part.tests.items()})
@@ -132,13 +152,36 @@ class BoxTable:
             for axis, column in part.derived.items():
                 moved = AxisColumn(column.boxes + np.int32(start), column.low, column.high)
                 derived.setdefault(axis, []).append(moved)
+            for lists, some in part.members.items():
+                members.setdefault(lists, []).append(MemberColumn(some.boxes + np.int32(start), some.values))
         owners = np.concatenate([np.empty(0, np.int32), *(part.owners for part in parts)])
         overlapping = np.concatenate([np.empty(0, np.bool_), *(part.overlapping for part in parts)])
-        return BoxTable(owners, _joined(columns), overlapping, tests, _joined(derived))
+        return BoxTable(owners, _joined(columns), overlapping, tests, _joined(derived), _joined_members(members))
 
 
 _Key = TypeVar("_Key", str, Derived)
 _Lists = tuple[list[int], list[Cut], list[Cut]]  # boxes, low cuts, high cuts
+
+
+def _moved_members(
+    members: Mapping[Derived, MemberColumn], places: npt.NDArray[np.int32]
+) -> dict[Derived, MemberColumn]:
+    moved = {}
+    for lists, column in members.items():
+        chosen = np.flatnonzero(places[column.boxes] >= 0)
+        if len(chosen):
+            moved[lists] = MemberColumn(places[column.boxes[chosen]], column.values.take(chosen))
+    return moved
+
+
+def _joined_members(members: Mapping[Derived, Sequence[MemberColumn]]) -> dict[Derived, MemberColumn]:
+    return {
+        lists: MemberColumn(
+            np.concatenate([column.boxes for column in columns]),
+            Cuts.concatenated([column.values for column in columns]),
+        )
+        for lists, columns in members.items()
+    }
 
 
 def _moved(axes: Mapping[_Key, AxisColumn], places: npt.NDArray[np.int32]) -> dict[_Key, AxisColumn]:

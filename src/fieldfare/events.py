@@ -1,8 +1,8 @@
 """What an event is, and how its JSON is read.
 
 An event is a JSON object. Its values are its attributes: an inner object gives attributes with dotted names, an object
-of exactly `low` and `high` is a range, and a list is carried along without being an attribute. Everything that takes
-events from outside reads them here, so that all of it accepts the same ones, for the same reasons.
+of exactly `low` and `high` is a range, and a list is an attribute with many members. Everything that takes events from
+outside reads them here, so that all of it accepts the same ones, for the same reasons.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from typing import Annotated, Any
 import msgspec
 
 from fieldfare.errors import EventError
+from fieldfare.language.values import TOO_LARGE
 from fieldfare.matching.nesting import flattened
-from fieldfare.matching.rows import TOO_LARGE, check_event
+from fieldfare.matching.rows import check_event
 from fieldfare.model import INT64_MAX, INT64_MIN
 
 _Integer = Annotated[int, msgspec.Meta(ge=INT64_MIN, le=INT64_MAX)]
 _decode_any = msgspec.json.Decoder().decode
-_decode_plain = msgspec.json.Decoder(dict[str, bool | _Integer | float | str | None]).decode
+_Scalar = bool | _Integer | float | str | None
+_decode_plain = msgspec.json.Decoder(dict[str, _Scalar | list[_Scalar]]).decode
 _after_key = re.compile(rb'"\s*:')
 _surrogate = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-_CONTAINERS = frozenset({dict, list})
 
 
 class UnreadableError(Exception):
@@ -33,7 +34,7 @@ class UnreadableError(Exception):
 def event_attributes(text: bytes) -> dict[str, Any]:
     """The attributes of an event, given as JSON; an UnreadableError if it is none, or a value cannot be matched."""
     try:
-        values = _decode_plain(text)  # nearly every event: no inner objects, no lists, all numbers within their range
+        values = _decode_plain(text)  # nearly every event: no inner objects, all numbers within their range
     except (ValueError, RecursionError):
         return _attributes_after_all(text)
     _refuse_repeated_keys(text, values)
@@ -44,8 +45,8 @@ def _attributes_after_all(text: bytes) -> dict[str, Any]:
     """The attributes of an event that is not plain, or the reason why it is none."""
     values = json_values(text)
     attributes = attributes_of(values)
-    if attributes is values:  # plain, but for a number
-        raise UnreadableError(TOO_LARGE)
+    if attributes is values and not any(isinstance(value, list) for value in values.values()):
+        raise UnreadableError(TOO_LARGE)  # plain, but for a number
     try:
         check_event(attributes)  # ranges, and integers in inner objects, may be wrong
     except EventError as error:
@@ -94,10 +95,9 @@ def _refuse_pairs(pairs: list[tuple[str, Any]]) -> None:
 
 def attributes_of(values: dict[str, Any]) -> dict[str, Any]:
     """The attributes that the values of a JSON object give; the same dict where all values are plain."""
-    if _CONTAINERS.isdisjoint(map(type, values.values())):
+    if dict not in map(type, values.values()):
         return values
     try:
-        attributes = flattened(values)
+        return flattened(values)
     except EventError as error:
         raise UnreadableError(f"the attribute {error.attribute!r} {error.reason}") from error
-    return {name: value for name, value in attributes.items() if not isinstance(value, list)}

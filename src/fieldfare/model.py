@@ -1,7 +1,8 @@
 """The words that every part of Fieldfare shares: cuts, intervals, conjunctions, residual tests, ranges.
 
 One idea carries all of matching. Every attribute is one ordered axis that holds every value there is, of any
-type: first NULL, then NaN, then booleans, numbers, strings and points in time, each in a section of its own.
+type: first NULL, then NaN and lists, which compare with nothing, then booleans, numbers, strings and points in time,
+each in a section of its own.
 A *cut* is a place on that axis, written as the smallest value that lies above it, so `x < 5` ends at cut
 (NUMBER, 5.0) and `x <= 5` at (NUMBER, 5.000000000000001). An interval is what lies between two cuts. Thus every
 operator, on every type, IS NULL included, becomes an interval; a value of another type lies in another section
@@ -30,7 +31,7 @@ class Section(IntEnum):
     """The sections of an attribute's axis, in their order."""
 
     NULL = 0
-    NAN = 1
+    NAN = 1  # and lists: what is a value, and compares with nothing
     BOOLEAN = 2
     NUMBER = 3
     STRING = 4
@@ -114,22 +115,28 @@ class Literal(msgspec.Struct, frozen=True, tag=True):
     value: float | int | str
 
 
+class Variable(msgspec.Struct, frozen=True, tag=True):
+    """A member of a list inside `exists(list, variable -> condition)`."""
+
+    name: str
+
+
 class Arithmetic(msgspec.Struct, frozen=True, tag=True):
     """`left operator right`, the operator one of + - * / %."""
 
     operator: str
-    left: Attribute | Literal | Arithmetic | Call
-    right: Attribute | Literal | Arithmetic | Call
+    left: Attribute | Literal | Variable | Arithmetic | Call
+    right: Attribute | Literal | Variable | Arithmetic | Call
 
 
 class Call(msgspec.Struct, frozen=True, tag=True):
     """A function or a predicate of expressions, by the name that language/functions.py or language/forms.py has."""
 
     function: str
-    arguments: tuple[Attribute | Literal | Arithmetic | Call, ...]
+    arguments: tuple[Attribute | Literal | Variable | Arithmetic | Call, ...]
 
 
-Expression = Attribute | Literal | Arithmetic | Call
+Expression = Attribute | Literal | Variable | Arithmetic | Call
 
 
 class Derived(msgspec.Struct, frozen=True, order=True, tag=True, cache_hash=True):
@@ -169,8 +176,8 @@ class Comparison(msgspec.Struct, frozen=True, tag=True):
     """A residual test between two expressions without calls, the operator one of = != < <= > >=."""
 
     operator: str
-    left: Attribute | Literal | Arithmetic | Call
-    right: Attribute | Literal | Arithmetic | Call
+    left: Attribute | Literal | Variable | Arithmetic | Call
+    right: Attribute | Literal | Variable | Arithmetic | Call
 
 
 class Like(msgspec.Struct, frozen=True, tag=True):
@@ -212,12 +219,21 @@ Test = Comparison | Like | CombinedTest
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """That a list has a member. Two of them never exclude each other, as two intervals can: a list has many points."""
+
+    lists: Derived  # the expression whose value is the list; an attribute's too
+    value: Cut  # the cut just below the member
+
+
+@dataclass(frozen=True, slots=True)
 class Box:
-    """One conjunction: an interval for each attribute and each expression it constrains, and the residual tests."""
+    """One conjunction: an interval for each attribute and each expression it constrains, members, residual tests."""
 
     intervals: Mapping[str, Interval]
     tests: tuple[Test, ...] = ()
     derived: Mapping[Derived, Interval] = field(default_factory=dict)
+    members: tuple[Member, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 
 from fieldfare.bench.spatial import DOMAIN_LENGTH, HOT_SPOTS
-from fieldfare.bench.workload import Choices, Equals, Size, WantedRanges, Workload
+from fieldfare.bench.workload import Choices, Equals, Size, WantedMembers, WantedRanges, Workload
 from fieldfare.bench.workloads import WORKLOADS, generate, sizes
 
 
@@ -132,3 +133,27 @@ def test_a_part_of_a_workload_matches_what_the_whole_matches_there() -> None:
     for event in range(50):
         whole = workload.brute_force(event)
         assert np.array_equal(part.brute_force(event), np.intersect1d(whole, workload.ids[1_000:2_000]))
+
+
+def test_keywords_are_rare_words_and_events_have_twenty_to_two_hundred() -> None:
+    workload = generate("keywords", Size(20_000, None, 500), 1)
+    wanted = workload.columns["keywords"]
+    assert isinstance(wanted, WantedMembers)
+    assert set(np.diff(wanted.offsets).tolist()) == {1, 2, 3, 4}
+    assert wanted.codes.min() >= 1_000
+    lengths = pc.list_value_length(workload.events["keywords"]).to_numpy()
+    assert 20 <= lengths.min() < 30
+    assert 190 < lengths.max() <= 200
+    matches = float(np.mean([len(workload.brute_force(row)) for row in range(500)]))
+    assert 300 < matches * 1_000_000 / 20_000 < 700
+
+
+def test_alerts_have_most_of_what_one_attack_leaves_behind() -> None:
+    workload = generate("alerts", Size(20_000, None, 300), 1)
+    wanted = workload.columns["indicators"]
+    assert isinstance(wanted, WantedMembers)
+    assert set(np.diff(wanted.offsets).tolist()) == {1, 2, 3, 4, 5, 6}
+    needed = np.diff(wanted.offsets)[
+        np.concatenate([workload.brute_force(row) for row in range(300)]) - workload.ids[0]
+    ]
+    assert np.mean(needed > 1) > 0.1  # not only those that need one

@@ -225,7 +225,7 @@ def test_parquet_columns_that_nobody_asks_for_may_have_any_type(tmp_path: Path, 
 
 
 def test_a_parquet_column_that_cannot_be_matched_stops_everything(tmp_path: Path, out: Path) -> None:
-    pq.write_table(pa.table({"price": [["a"]]}), tmp_path / "e.parquet")
+    pq.write_table(pa.table({"price": [b"a"]}), tmp_path / "e.parquet")
     with pytest.raises(EventError, match="price"):
         match(write_subscriptions(tmp_path / "s.csv"), tmp_path / "e.parquet", out)
     assert not out.exists()
@@ -325,3 +325,22 @@ def test_the_fields_of_a_struct_are_known(tmp_path: Path, out: Path) -> None:
     events = write(tmp_path / "e.parquet", [{"place": {"city": "Brno", "zone": {"id": 1}}}])
     summary = match(write_subscriptions(tmp_path / "s.jsonl", conditions), events, out)
     assert (summary.subscriptions, summary.quarantined, summary.hints) == (1, 2, ())
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_lists_are_matched_in_files(tmp_path: Path, out: Path, suffix: str) -> None:
+    conditions = {
+        "none": "tags IS NULL",
+        "empty": "size(tags) = 0",
+        "both": "array_contains(tags, 'a') AND array_contains(tags, 'b')",
+        "dear": "exists(items, i -> i.price > 5)",
+        "words": "array_contains(words(title), 'flood')",
+    }
+    rows: list[dict[str, Any]] = [
+        {"event_id": 1, "tags": ["b", "a", None], "items": [{"price": 9}], "title": "Flood!"},
+        {"event_id": 2, "tags": [], "items": [], "title": "floods"},
+        {"event_id": 3, "tags": None, "items": None, "title": None},
+    ]
+    match(write_subscriptions(tmp_path / "s.jsonl", conditions), write(tmp_path / f"e.{suffix}", rows), out)
+    found = {row["event"]: sorted(row["subscription_ids"]) for row in read_json(out)}
+    assert found == {1: ["both", "dear", "words"], 2: ["empty"], 3: ["none"]}

@@ -30,6 +30,7 @@ from fieldfare.model import (
     Scalar,
     Section,
     Test,
+    Variable,
 )
 
 # Tests to SQL
@@ -48,7 +49,7 @@ def text_of(node: Expression | Comparison | Like) -> str:
             for item in node.pattern
         )
         return f"{node.attribute} {'NOT ' * node.negated}LIKE {sql(''.join(items))}"
-    assert not isinstance(node, Call)
+    assert not isinstance(node, Call | Variable)
     return f"({text_of(node.left)} {node.operator} {text_of(node.right)})"
 
 

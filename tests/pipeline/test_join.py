@@ -44,6 +44,22 @@ CONDITIONS = {
     "between attributes": "volume > 1000 * price",
     "exact": "volume = 9007199254740993",
     "safe": "symbol <=> NULL",
+    "member": "array_contains(tags, 'a') AND array_contains(tags, 'b')",
+    "member and volume": "array_contains(tags, 'b') AND volume > 100000",
+    "no member": "NOT array_contains(tags, 'c')",
+    "unsure": "array_contains(tags, 'c') IS NULL",
+    "no list": "tags IS NULL",
+    "size": "size(tags) = 3 AND size(deep) = 1",
+    "overlap": "arrays_overlap(tags, array('b', 'z'))",
+    "subset": "size(array_except(array('a', 'b'), tags)) = 0",
+    "superset": "size(array_except(tags, array('a', 'b'))) = 1",
+    "element": "tags[2] = 'b' AND element_at(tags, -3) = 'a'",
+    "key": "counts['k'] > 50 AND counts['n'] IS NULL",
+    "dotted key": "counts.k > 150",
+    "some member": "exists(deep, d -> d.a > 100)",
+    "deep member": "exists(deep, d -> array_contains(d.b, 'x')) AND deep[0].a < 20",
+    "unsure of some": "exists(tags, t -> t = 'c') IS NULL",
+    "all members": "forall(deep, d -> d.a % 2 = 0 OR d.a = small)",
 }
 
 
@@ -262,7 +278,8 @@ def test_functions_have_the_meaning_they_have_in_spark(spark: SparkSession) -> N
     ("events", "condition", "reason"),
     [
         ("SELECT 'a' COLLATE UTF8_LCASE AS s", "s = 'A'", "collation UTF8_LCASE"),
-        ("SELECT map('k', 1) AS m", "m.k = 1", "m is a map"),
+        ("SELECT map(1, 1) AS m", "m['1'] = 1", "keys of type"),
+        ("SELECT array(struct(1 AS a)) AS items", "items.a = 1", "items is a list"),
         ("SELECT 'a' AS s", "abs(s) > 1", "abs needs a number"),
     ],
 )

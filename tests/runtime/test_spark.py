@@ -340,6 +340,9 @@ ARROW = {
     "DOUBLE": pa.float64(),
     "STRING": pa.string(),
     "BOOLEAN": pa.bool_(),
+    "ARRAY<STRING>": pa.list_(pa.string()),
+    "ARRAY<DOUBLE>": pa.list_(pa.float64()),
+    "ARRAY<BOOLEAN>": pa.list_(pa.bool_()),
     "STRUCT<low: DOUBLE, high: DOUBLE>": pa.struct([("low", pa.float64()), ("high", pa.float64())]),
 }
 

@@ -79,6 +79,11 @@ def test_the_parts_of_a_condition(condition: str, parts: list[str]) -> None:
         ("place.x > 0", {"place": {"x": -1}}, "place.x is -1"),
         ("price > 9", {"price": {"low": 1, "high": 2}}, "price is a range from 1 to 2"),
         ("1 = 2", {}, "no event satisfies it"),
+        ("array_contains(tags, 'c')", {"tags": ["a", "b"]}, "tags is ['a', 'b']"),
+        ("array_contains(tags, 'c')", {}, "tags is missing"),
+        ("tags = 'a'", {"tags": ["a"]}, "tags is a list, ['a'], and is compared with a string"),
+        ("tags IS NULL", {"tags": []}, "tags is [], not missing"),
+        ("exists(items, i -> i.price > 5 AND i.price < 7)", {"items": []}, "items is []"),
     ],
 )
 def test_why_not(condition: str, event: dict[str, Any], reason: str) -> None:

@@ -106,7 +106,7 @@ def _tests(workload: Workload) -> Iterator[str]:
         elif isinstance(column, Prefixes):
             yield f"starts_with(e.{attribute}, {attribute}_prefixes.prefix)"
             yield f"{attribute}_prefixes.code = s.{attribute}"
-        else:
+        elif isinstance(column, WantedRanges):
             yield f"e.{attribute} >= s.{attribute}_low"
             if column.high is not None:
                 yield f"e.{attribute} < s.{attribute}_high"

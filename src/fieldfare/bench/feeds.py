@@ -19,6 +19,7 @@ from fieldfare.bench.workload import (
     Masks,
     Prefixes,
     Size,
+    WantedMembers,
     WantedRanges,
     Workload,
     above,
@@ -65,7 +66,7 @@ def feeds(name: str, size: Size, rng: np.random.Generator) -> Workload:
     values = _values(len(topics), size.events, rng)
     events = {
         attribute: values[attribute]
-        if isinstance(column, WantedRanges)
+        if isinstance(column, WantedRanges | WantedMembers)
         else strings(column.vocabulary, values[attribute])
         for attribute, column in columns.items()
     }

@@ -23,24 +23,40 @@ class Peer:
     module: str
     engine: str
     boxes_only: bool = False
+    for_lists: tuple[str, str] | None = None  # the module and engine for workloads of lists
 
     def knows(self, workload: Workload) -> bool:
         """Whether it can hold these subscriptions at all."""
-        return workload.is_boxes or not self.boxes_only
+        if workload.has_lists:
+            return self.for_lists is not None
+        return self.engine != "" and (workload.is_boxes or not self.boxes_only)
 
     def build(self, workload: Workload, live: int) -> ChangingEngine:
         """The engine with the first `live` subscriptions of a workload."""
+        place, name = self.for_lists if workload.has_lists and self.for_lists else (self.module, self.engine)
         try:
-            module = import_module(self.module)
+            module = import_module(place)
         except ModuleNotFoundError as error:
             advice = f"{error.name} is not installed: pip install 'fieldfare[bench]', or leave it out with --peer"
             raise MissingDependencyError(advice) from error
-        engine: Callable[[Workload, int], ChangingEngine] = getattr(module, self.engine)
+        engine: Callable[[Workload, int], ChangingEngine] = getattr(module, name)
         return engine(workload, live)
 
 
+_LISTS = "fieldfare.bench.member_peers"
 PEERS: dict[str, Peer] = {
-    "numpy": Peer("brute force by column", "fieldfare.bench.numpy_peer", "NumpyEngine"),
-    "duckdb": Peer("a join on one thread", "fieldfare.bench.duckdb_peer", "DuckdbEngine"),
+    "numpy": Peer(
+        "brute force by column",
+        "fieldfare.bench.numpy_peer",
+        "NumpyEngine",
+        for_lists=(_LISTS, "NumpyMembersEngine"),
+    ),
+    "duckdb": Peer(
+        "a join on one thread",
+        "fieldfare.bench.duckdb_peer",
+        "DuckdbEngine",
+        for_lists=(_LISTS, "DuckdbMembersEngine"),
+    ),
+    "inverted": Peer("an inverted index by hand, for lists", "", "", for_lists=(_LISTS, "InvertedEngine")),
     "rtree": Peer("libspatialindex, for boxes", "fieldfare.bench.rtree_peer", "RtreeEngine", boxes_only=True),
 }

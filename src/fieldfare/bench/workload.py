@@ -96,7 +96,26 @@ class Choices:
         return Choices(self.vocabulary, self.masks[start:stop])
 
 
-Column = WantedRanges | Equals | Prefixes | Choices
+@dataclass(frozen=True, slots=True)
+class WantedMembers:
+    """Subscription i wants a list with the words codes[offsets[i]:offsets[i + 1]]; an event has an array of them."""
+
+    offsets: npt.NDArray[np.int64]
+    codes: Codes
+
+    def holds(self, given: Codes) -> Bools:
+        """Whether a list satisfies each subscription."""
+        is_given = np.zeros(int(max(self.codes.max(initial=0), given.max(initial=0))) + 1, np.bool_)
+        is_given[given] = True
+        return np.logical_and.reduceat(is_given[self.codes], self.offsets[:-1])
+
+    def between(self, start: int, stop: int) -> WantedMembers:
+        """The column of some of the subscriptions."""
+        first, last = int(self.offsets[start]), int(self.offsets[stop])
+        return WantedMembers(self.offsets[start : stop + 1] - first, self.codes[first:last])
+
+
+Column = WantedRanges | Equals | Prefixes | Choices | WantedMembers
 
 EVENTS = 65_536
 
@@ -132,6 +151,11 @@ class Workload:
     def is_boxes(self) -> bool:
         """Every subscription bounds every attribute on both sides."""
         return self.conditions is None
+
+    @property
+    def has_lists(self) -> bool:
+        """Some attribute is a list."""
+        return any(isinstance(column, WantedMembers) for column in self.columns.values())
 
     def brute_force(self, row: int) -> Ids:
         """The ids that one event matches, ascending: every test of every subscription, nothing clever."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fieldfare.bench.feeds import feeds
+from fieldfare.bench.member_workloads import alerts, keywords
 from fieldfare.bench.quotes import quotes
 from fieldfare.bench.sparse import sparse
 from fieldfare.bench.spatial import bluedove, geo
@@ -38,6 +39,8 @@ WORKLOADS: dict[str, Kind] = {
     "quotes": Kind("stock quotes: a symbol, most with a rare range", quotes, (Size(1_000_000),)),
     "feeds": Kind("topic prefixes, languages, negations", feeds, (Size(200_000),)),
     "geo": Kind("clustered rectangles on a map, with a range of speeds", geo, (Size(1_000_000),)),
+    "keywords": Kind("1 to 4 words that a list of 20 to 200 must have", keywords, (Size(1_000_000, events=16_384),)),
+    "alerts": Kind("1 to 6 of 20,000 indicators that a list must have", alerts, (Size(1_000_000, events=16_384),)),
     "churn": Kind(
         "bluedove while 10,000 subscriptions a second come and as many go",
         bluedove,

@@ -65,7 +65,7 @@ def inside_of(handle: int, among: Mapping[int, OwnSubscription]) -> list[int]:
 
 def _exact_covering(condition: Condition) -> Covering:
     """What lies inside of a condition for sure: its boxes that nothing else narrows."""
-    return Covering(tuple(box for box in condition.boxes if not box.tests and not box.derived))
+    return Covering(tuple(box for box in condition.boxes if not (box.tests or box.derived or box.members)))
 
 
 def _is_inside(condition: Condition, covering: Covering) -> bool:

@@ -7,16 +7,18 @@ import difflib
 from fieldfare.errors import ConditionError, UnsupportedConditionError
 from fieldfare.language.functions import FUNCTIONS, INTERNAL, SYNONYMS
 from fieldfare.language.kinds import CAST_TYPES
+from fieldfare.language.list_functions import LIST_CALLS, LIST_INTERNAL, LIST_SYNONYMS
 
 FORMS = {"case", "cast", "coalesce", "greatest", "if", "ifnull", "ip_in", "isnotnull", "isnull", "least", "mod"}
 FORMS |= {"nullif", "nvl", "try_cast"}
-CALLABLE = frozenset({*FUNCTIONS, *SYNONYMS, *FORMS, *CAST_TYPES} - INTERNAL)
+CALLABLE = frozenset(
+    {*FUNCTIONS, *SYNONYMS, *FORMS, *CAST_TYPES, *LIST_CALLS, *LIST_SYNONYMS} - INTERNAL - LIST_INTERNAL
+)
 
 _INSTEAD = {
     "all": "use IN, or AND and OR",
     "any": "use IN, or AND and OR",
     "some": "use IN, or AND and OR",
-    "exists": "a subquery is not supported: a condition is about one event",
     **dict.fromkeys(("current_timestamp", "now", "current_date"), "write the date or timestamp itself"),
     **dict.fromkeys(("regexp_like", "regexp", "rlike", "regexp_extract"), "use LIKE, startswith, endswith or contains"),
     **dict.fromkeys(("date_add", "dateadd"), "write at + INTERVAL 1 DAY"),
@@ -30,7 +32,9 @@ _INSTEAD = {
     "datediff": "compare with at + INTERVAL 1 DAY",
     "nanvl": "NaN counts as NULL: write coalesce",
     "concat_ws": "write concat or ||",
-    **dict.fromkeys(("array_contains", "size", "arrays_overlap", "element_at"), "lists are not supported yet"),
+    **dict.fromkeys(("filter", "transform", "aggregate", "any_match"), "write exists(list, member -> condition)"),
+    **dict.fromkeys(("map_keys", "map_values", "map_contains_key"), "write map['key'], or map['key'] IS NOT NULL"),
+    **dict.fromkeys(("split", "explode"), "write words(text), or give the event a list"),
 }
 
 

@@ -14,6 +14,8 @@ from fieldfare.language import tree
 from fieldfare.language.callable_names import CALLABLE, unknown_function
 from fieldfare.language.functions import FUNCTIONS, SYNONYMS
 from fieldfare.language.kinds import CAST_TYPES
+from fieldfare.language.list_functions import LIST_FUNCTIONS, LIST_SYNONYMS, QUANTIFIERS
+from fieldfare.language.list_syntax import quantified
 from fieldfare.model import Literal, Section
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ _COUNTS = {  # of the arguments of what is spelled out here: at least, at most
     "isnotnull": (1, 1),
     "mod": (2, 2),
     "ip_in": (2, 2),
+    **{name: (function.least, function.most) for name, function in LIST_FUNCTIONS.items()},
+    **dict.fromkeys(QUANTIFIERS, (2, 2)),
     **dict.fromkeys(CAST_TYPES, (1, 1)),
 }
 _MICROSECONDS = {
@@ -67,12 +71,16 @@ class Reader(Protocol):
     """What reads the parts of a call."""
 
     text: str
+    variables: list[str]  # of the lambdas around
 
     def condition(self, node: exp.Expression) -> tree.Node:
         """What is true, false or unknown."""
 
     def operand(self, node: exp.Expression, depth: int = 0) -> tree.Operand:
         """What has a value."""
+
+    def word(self, node: exp.Expression) -> str:
+        """One part of a name."""
 
     def start(self, node: exp.Expression) -> int | None:
         """Where a node begins in the text."""
@@ -122,6 +130,8 @@ def operand_of_call(node: exp.Expression, reader: Reader, depth: int) -> tree.Op
         parts.append(_NULL if default is None else reader.operand(default, depth + 1))
         return tree.Call("case", tuple(parts), position)
     name, nodes = _checked_call(node, reader)
+    if name in QUANTIFIERS:
+        return quantified(name, nodes, reader, depth)
     if name == "if":
         return operand_of_call(exp.If(this=nodes[0], true=nodes[1], false=nodes[2]), reader, depth)
     arguments = tuple(reader.operand(part, depth + 1) for part in nodes)
@@ -163,7 +173,7 @@ def _checked_call(node: exp.Expression, reader: Reader) -> tuple[str, Sequence[e
     name = str(node.this).lower() if isinstance(node.this, str) else ""
     if name not in CALLABLE:
         raise unknown_function(str(node.this), reader.text, reader.start(node))
-    name = SYNONYMS.get(name, name)
+    name = LIST_SYNONYMS.get(name, SYNONYMS.get(name, name))
     arguments = node.expressions
     if name in _COUNTS:
         least, most = _COUNTS[name]

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fieldfare.boxes import AxisColumn, BoxTable, Cuts
+from fieldfare.boxes import AxisColumn, BoxTable, Cuts, MemberColumn
 from fieldfare.errors import ConditionError
 from fieldfare.language import tree
+from fieldfare.language.cut_columns import CutColumn, Mask, MemberKey, Piece, subset_of
 from fieldfare.language.expressions import Expressions, axis_of
 from fieldfare.language.kinds import Kind
 from fieldfare.language.leaves import Leaves
@@ -45,56 +46,12 @@ _MAYBE_TIME = frozenset("0123456789+-").union(map(chr, range(0x21)), map(chr, ra
 _PREFIX_PATTERN = re.compile(r"([^%_\\]+)%")
 _PLAIN_PATTERN = re.compile(r"([^%_\\]*)")
 
-Mask = npt.NDArray[np.bool_]
-
 
 class UnfitShapeError(ValueError):
     """A shape is not a conjunction of sets, or has too many boxes: compile its conditions singly."""
 
 
-@dataclass(frozen=True, slots=True)
-class CutColumn:
-    """Cuts of many rows, all in one section."""
-
-    section: Section
-    values: npt.NDArray[Any]  # float64 for numbers, else object
-
-    def greater(self, other: CutColumn) -> CutColumn:
-        """The greater cut of each row."""
-        if self.section != other.section:
-            return max(self, other, key=lambda column: column.section)
-        return CutColumn(self.section, np.maximum(self.values, other.values))
-
-    def lesser(self, other: CutColumn) -> CutColumn:
-        """The lesser cut of each row."""
-        if self.section != other.section:
-            return min(self, other, key=lambda column: column.section)
-        return CutColumn(self.section, np.minimum(self.values, other.values))
-
-    def is_below(self, other: CutColumn) -> Mask:
-        """Where this cut is below another."""
-        if self.section != other.section:
-            return np.full(len(self.values), self.section < other.section)
-        return np.asarray(np.less(self.values, other.values), np.bool_)
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One interval in each row, which may be empty."""
-
-    low: CutColumn
-    high: CutColumn
-
-    def intersection(self, other: Piece) -> Piece:
-        """What is in both, in each row."""
-        return Piece(self.low.greater(other.low), self.high.lesser(other.high))
-
-    def holds(self) -> Mask:
-        """Where the interval is not empty."""
-        return self.low.is_below(self.high)
-
-
-Sets = dict[AxisKey, list[Piece]]
+Sets = dict[AxisKey | MemberKey, list[Piece]]
 
 
 def fill(
@@ -106,19 +63,28 @@ def fill(
     if math.prod(len(pieces) for pieces in sets.values()) > min(_COMBINATIONS_MAX, boxes_max):
         raise UnfitShapeError
     held = [[(piece, piece.holds()) for piece in pieces] for pieces in sets.values()]
+    is_overlapping = any(isinstance(axis, MemberKey) and len(pieces) > 1 for axis, pieces in sets.items())
     tables = []
     for choice in itertools.product(*held):
         rows = np.flatnonzero(np.logical_and.reduce([~columns.aside, *(mask for _, mask in choice)]))
         boxes = np.arange(len(rows), dtype=np.int32)
         axes: dict[str, AxisColumn] = {}
         derived: dict[Derived, AxisColumn] = {}
+        members: dict[Derived, list[Cuts]] = {}
         for axis, (piece, _) in zip(sets, choice, strict=True):
+            if isinstance(axis, MemberKey):
+                members.setdefault(axis.lists, []).append(_cuts(piece.low, rows))
+                continue
             column = AxisColumn(boxes, _cuts(piece.low, rows), _cuts(piece.high, rows))
             if isinstance(axis, str):
                 axes[axis] = column
             else:
                 derived[axis] = column
-        tables.append(BoxTable(owners[rows], axes, np.zeros(len(rows), np.bool_), {}, derived))
+        asked = {
+            lists: MemberColumn(np.tile(boxes, len(values)), Cuts.concatenated(values))
+            for lists, values in members.items()
+        }
+        tables.append(BoxTable(owners[rows], axes, np.full(len(rows), is_overlapping), {}, derived, asked))
     return BoxTable.concatenated(tables), columns.aside
 
 
@@ -158,12 +124,21 @@ class _Columns:
                 if kind is not Kind.TEXT:
                     raise UnfitShapeError
                 return {axis: self._like(number, truth=truth)}
-            case tree.Missing() | tree.Truth():
+            case tree.Truth(tree.Call("array_contains", (lists, tree.Slot(number, _, "")))) if truth:
+                return self._members(lists, [number])
+            case tree.Truth(tree.Call("arrays_overlap", (lists, tree.Call("array", wanted)))) if truth and wanted:
+                numbers = [slot.number for slot in wanted if isinstance(slot, tree.Slot)]
+                if len(numbers) == len(wanted):
+                    return _any_member([self._members(lists, [number]) for number in numbers])
+            case tree.Missing(operand) | tree.Truth(operand) if not tree.slots_in(operand):
                 return self._same(node, truth=truth)
         raise UnfitShapeError
 
     def _compare(self, node: tree.Compare, *, truth: bool) -> Sets:
         left, right, relation = node.left, node.right, node.operator
+        wanted = subset_of(node) if truth else None
+        if wanted is not None and set(self.literals[wanted.zero]) == {"0"}:
+            return self._members(wanted.lists, wanted.literals)
         if isinstance(left, tree.Slot | tree.Word | tree.Minus):
             left, right, relation = right, left, tree.MIRRORS[relation]
         if relation == tree.NULL_SAFE_EQUAL:
@@ -216,6 +191,24 @@ class _Columns:
         if isinstance(axis, str) or isinstance(expression, Literal):
             raise UnfitShapeError
         return axis, expressions.kind(expression)
+
+    def _members(self, lists: tree.Operand, numbers: Sequence[int]) -> Sets:
+        """That a list has the members that some literals are."""
+        axis = self._axis_of_lists(lists)
+        found: Sets = {}
+        for number in numbers:
+            is_number = self._is_number(number)
+            pieces = self._numbers("=", number) if is_number else self._plain_texts("=", self._strings(number))
+            found[MemberKey(axis, number)] = pieces
+        return found
+
+    def _axis_of_lists(self, lists: tree.Operand) -> Derived:
+        if tree.slots_in(lists):
+            raise UnfitShapeError
+        try:
+            return Derived.of(Expressions("", (), {}).of(lists))
+        except ConditionError as error:
+            raise UnfitShapeError from error
 
     def _same(self, node: tree.Compare | tree.Missing | tree.Truth, *, truth: bool) -> Sets:
         """A leaf without literals: the same intervals in every row."""
@@ -335,6 +328,8 @@ class _Columns:
     def _any(self, alternatives: list[Sets]) -> Sets:
         """The union on one attribute; rows in which two pieces touch are set aside, for they become one."""
         names = {name for sets in alternatives for name in sets}
+        if any(isinstance(name, MemberKey) for name in names):
+            return _any_member(alternatives)
         if len(names) != 1 or any(len(sets) != 1 for sets in alternatives):
             raise UnfitShapeError
         name = names.pop()
@@ -344,6 +339,18 @@ class _Columns:
         for one, other in itertools.combinations(pieces, 2):
             self.aside |= ~(one.high.is_below(other.low) | other.high.is_below(one.low))
         return {name: pieces}
+
+
+def _any_member(alternatives: list[Sets]) -> Sets:
+    """Alternative members of one list: they stay as they are, and their boxes may share events."""
+    keys = [key for sets in alternatives for key in sets if isinstance(key, MemberKey)]
+    if len({key.lists for key in keys}) != 1 or len(keys) < len(alternatives) or any(map(_has_several, alternatives)):
+        raise UnfitShapeError
+    return {keys[0]: [piece for sets in alternatives for pieces in sets.values() for piece in pieces]}
+
+
+def _has_several(sets: Sets) -> bool:
+    return len(sets) != 1
 
 
 def _all(alternatives: list[Sets]) -> Sets:

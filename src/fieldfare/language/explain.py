@@ -28,6 +28,7 @@ from fieldfare.model import (
     Literal,
     Section,
     Test,
+    Variable,
     Within,
     cut_above,
     section_end,
@@ -65,6 +66,9 @@ def _box_lines(box: Box) -> list[str]:
     for axis, interval in box.derived.items():
         name = expression_text(axis.expression)
         lines.append(_shortened(f"derived axis: {_interval_text(name, interval)}"))
+    for member in box.members:
+        lists = expression_text(member.lists.expression)
+        lines.append(_shortened(f"member: {lists} contains {_value_text(member.value)}"))
     lines += [f"test: {_shortened(_test_text(test))}" for test in box.tests]
     return lines or ["every event"]
 
@@ -179,7 +183,7 @@ def _pattern_text(pattern: Pattern) -> str:
 
 def expression_text(expression: Expression) -> str:
     """An expression in SQL, or nearly: functions that have no name in SQL have one here."""
-    if isinstance(expression, Attribute):
+    if isinstance(expression, Attribute | Variable):
         return expression.name
     if isinstance(expression, Literal):
         if isinstance(expression.value, str):
@@ -207,6 +211,12 @@ def _call_text(call: Call) -> str:
         case "case":
             whens = " ".join(f"WHEN {when} THEN {then}" for when, then in zip(parts[:-1:2], parts[1::2], strict=True))
             return f"CASE {whens} ELSE {parts[-1]} END"
+        case "element":
+            return f"{parts[0]}[{parts[1]}]"
+        case "field":
+            return f"{parts[0]}.{parts[1].strip(chr(39))}"
+        case "exists" | "forall":
+            return f"{call.function}({parts[0]}, {parts[1].strip(chr(39))} -> {expression_text(call.arguments[2])})"
         case name if not name[0].isalpha():
             return f"{parts[0]} {name} {parts[1]}"
         case name:

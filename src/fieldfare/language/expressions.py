@@ -16,13 +16,15 @@ from fieldfare.language import tree
 from fieldfare.language.arithmetic import calculated
 from fieldfare.language.functions import FUNCTIONS
 from fieldfare.language.kinds import CAST_TYPES, NULL, Kind, cast
+from fieldfare.language.list_functions import LIST_FUNCTIONS
+from fieldfare.language.list_operands import looked_up
 from fieldfare.language.literals import settled
 from fieldfare.language.network_functions import block_bounds
 from fieldfare.language.patterns import MalformedPatternError, parse_pattern
 from fieldfare.language.scalars import RELATIONS, constant
 from fieldfare.language.time_functions import known_unit, zone_of
 from fieldfare.language.times import parse_date, parse_timestamp
-from fieldfare.model import Arithmetic, Attribute, Call, Derived, Expression, Literal, Section
+from fieldfare.model import Arithmetic, Attribute, Call, Derived, Expression, Literal, Section, Variable
 
 NULL_LITERAL = Literal(Section.NULL, 0)
 NOUNS = {
@@ -66,7 +68,7 @@ def names_in(expression: Expression) -> set[str]:
     """The attributes that an expression names."""
     if isinstance(expression, Attribute):
         return {expression.name}
-    if isinstance(expression, Literal):
+    if isinstance(expression, Literal | Variable):
         return set()
     parts = expression.arguments if isinstance(expression, Call) else (expression.left, expression.right)
     return set().union(*map(names_in, parts))
@@ -108,6 +110,8 @@ class Expressions:
                 return literal
             case tree.Slot():
                 return self._slot_literal(operand)
+            case tree.Variable(name):
+                return Variable(name)
             case tree.Minus(inner):
                 if isinstance(inner, tree.Slot) and inner.kind == "":
                     value = self.literals[inner.number].value
@@ -130,11 +134,15 @@ class Expressions:
             return None if section is None else _KINDS[section]
         if isinstance(expression, Arithmetic):
             return Kind.NUMBER
+        if isinstance(expression, Variable):
+            return None
         return self._call_kind(expression)
 
     def _call_kind(self, call: Call) -> Kind | None:
         if call.function in FUNCTIONS:
             return FUNCTIONS[call.function].result
+        if call.function in LIST_FUNCTIONS:
+            return LIST_FUNCTIONS[call.function].result
         if call.function == "cast":
             return CAST_TYPES[str(call.arguments[1].value)] if isinstance(call.arguments[1], Literal) else None
         if call.function not in _CHOICES:
@@ -218,6 +226,8 @@ class Expressions:
             return self._in_block(arguments[0], arguments[1], position)
         if name == "cast":
             return folded(self._cast(arguments[0], arguments[1], position))
+        if name in LIST_FUNCTIONS:
+            return folded(looked_up(name, arguments))
         if name in FUNCTIONS:
             arguments = self._converted(name, arguments, position)
             if NULL_LITERAL in arguments:
@@ -336,7 +346,16 @@ class Expressions:
 
 
 def folded(expression: Expression) -> Expression:
-    """The literal that an expression without attributes is."""
-    if isinstance(expression, Literal) or names_in(expression):
+    """The literal that an expression without attributes is; a list is none."""
+    if isinstance(expression, Literal) or not _is_constant(expression):
         return expression
-    return Literal(*constant(expression))
+    section, value = constant(expression)
+    return expression if section is Section.NAN else Literal(section, value)
+
+
+def _is_constant(expression: Expression) -> bool:
+    if isinstance(expression, Attribute | Variable):
+        return False
+    if isinstance(expression, Arithmetic):
+        return _is_constant(expression.left) and _is_constant(expression.right)
+    return isinstance(expression, Literal) or all(map(_is_constant, expression.arguments))

@@ -16,7 +16,7 @@ from typing import Any
 from fieldfare.language.times import parse_date, parse_timestamp, timestamp_text
 from fieldfare.model import INT64_MAX, INT64_MIN, Section
 
-Value = tuple[Section, Any]  # as a cut, but texts are str; NULL is (Section.NULL, 0)
+Value = tuple[Section, Any]  # as a cut, but texts are str; NULL is (Section.NULL, 0); a list is (Section.NAN, a tuple)
 NULL: Value = (Section.NULL, 0)
 _BLANKS = "".join(map(chr, (*range(0x21), *range(0x7F, 0xA0))))
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
@@ -35,6 +35,7 @@ class Kind(Enum):
     TEXT = "a string"
     DATE = "a date"
     TIME = "a date or timestamp"
+    LIST = "a list"
 
     @property
     def section(self) -> Section:
@@ -49,6 +50,7 @@ _SECTIONS = {
     Kind.TEXT: Section.STRING,
     Kind.DATE: Section.TIME,
     Kind.TIME: Section.TIME,
+    Kind.LIST: Section.NAN,
 }
 CAST_TYPES = {  # what CAST can make, and the kind that it gives
     "boolean": Kind.BOOLEAN,
@@ -68,7 +70,7 @@ _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 def argument(kind: Kind, value: Value) -> Any:
     """A value as an argument of a kind, None where it is NULL or cannot be one."""
     section, content = value
-    if section is Section.NULL:
+    if section is Section.NULL or section is Section.NAN:
         return None
     if kind is Kind.TEXT:
         return content if section is Section.STRING else text_of(section, content)
@@ -118,7 +120,7 @@ def _number_text(number: float) -> str:
 def cast(value: Value, target: str) -> Value:
     """CAST(value AS target), a type of `CAST_TYPES`; NULL where the cast fails."""
     section, content = value
-    if section is Section.NULL:
+    if section is Section.NULL or section is Section.NAN:
         return NULL
     kind = CAST_TYPES[target]
     if kind is Kind.TEXT:

@@ -16,6 +16,7 @@ from fieldfare.language.expressions import NULL_LITERAL, Expressions, axis_of, f
 from fieldfare.language.intervals import Intervals, compared, complement, outside, section_interval, spans
 from fieldfare.language.inverses import inverted
 from fieldfare.language.kinds import Kind
+from fieldfare.language.members import member_sets
 from fieldfare.language.patterns import Pattern, prefix_end, split_prefix
 from fieldfare.language.times import parse_timestamp
 from fieldfare.language.tree import Side
@@ -107,6 +108,9 @@ class Leaves:
             raise ConditionTypeError(reason, self.text, operand.position)
         if isinstance(expression, Literal):
             return [EVERYTHING] if expression == _BOOLEANS[truth] else []
+        sets = member_sets(expression) if truth else None
+        if sets is not None:
+            return list(map(Product, sets))
         found = inverted(expression, truth=truth)
         if found is not None:
             return _product(*found)
@@ -135,9 +139,13 @@ class Leaves:
                 equal = self._literal_intervals("=", left, right, position)
                 return _product(axis_of(left), equal if truth else complement(equal))
             relation = relation if truth else tree.INVERSES[relation]
-            found = inverted(Call(relation, (left, right)), truth=True) if isinstance(left, Call) else None
-            if found is not None:
-                return _product(*found)
+            if isinstance(left, Call):
+                sets = member_sets(Call(relation, (left, right)))
+                if sets is not None:
+                    return list(map(Product, sets))
+                found = inverted(Call(relation, (left, right)), truth=True)
+                if found is not None:
+                    return _product(*found)
             return _product(axis_of(left), self._literal_intervals(relation, left, right, position))
         return self._compare_two(relation, left, right, truth=truth)
 

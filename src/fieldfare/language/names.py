@@ -11,7 +11,30 @@ from sqlglot import Token, TokenType
 
 _NEVER_NAMES = {"AND", "OR", "NOT", "TRUE", "FALSE", "NULL"}
 BARE_FUNCTIONS = {"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_USER", "SESSION_USER", "CURRENT_PATH"}
-_AFTER_A_NAME = {"=", "==", "!=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", ")", ",", ".", "||", "::"}
+_AFTER_A_NAME = {
+    "=",
+    "==",
+    "!=",
+    "<>",
+    "<",
+    "<=",
+    ">",
+    ">=",
+    "<=>",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    ")",
+    ",",
+    ".",
+    "||",
+    "::",
+    "[",
+    "]",
+    "->",
+}
 _WORDS_AFTER_A_NAME = {"AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "RLIKE", "REGEXP", "ILIKE", "DIV"}
 _WORDS_AFTER_A_NAME |= {"AS", "WHEN", "THEN", "ELSE", "END"}
 _PAIRS = {("DISTINCT", "FROM"), ("BETWEEN", "SYMMETRIC")}  # the second word belongs to the first

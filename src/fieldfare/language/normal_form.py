@@ -17,6 +17,7 @@ from fieldfare.language import tree
 from fieldfare.language.intervals import Intervals, contains, intersection, runs, union
 from fieldfare.language.leaves import EVERYTHING, Leaves, Product
 from fieldfare.language.limits import Limits
+from fieldfare.language.members import member_of
 from fieldfare.language.residue import residue, within
 from fieldfare.language.tree import Side
 from fieldfare.model import AllOf, AxisKey, Box, Condition, Derived, Interval, Literal, Section, Test, axis_order
@@ -179,8 +180,17 @@ def _boxes(products: Sequence[Product]) -> tuple[Box, ...]:
 
 
 def _box(intervals: dict[AxisKey, Interval], tests: tuple[Test, ...]) -> Box:
-    plain = {axis: interval for axis, interval in intervals.items() if isinstance(axis, str)}
-    return Box(plain, tests, {axis: interval for axis, interval in intervals.items() if isinstance(axis, Derived)})
+    plain: dict[str, Interval] = {}
+    derived: dict[Derived, Interval] = {}
+    members = []
+    for axis, interval in intervals.items():
+        if isinstance(axis, str):
+            plain[axis] = interval
+        elif (member := member_of(axis, interval)) is not None:
+            members.append(member)
+        else:
+            derived[axis] = interval
+    return Box(plain, tests, derived, tuple(members))
 
 
 def _box_count(product: Product) -> int:

@@ -15,6 +15,7 @@ from fieldfare.errors import ConditionError, ConditionSyntaxError, ConditionType
 from fieldfare.language import tree
 from fieldfare.language.callable_names import unknown_function
 from fieldfare.language.calls import CASTS, condition_of_call, interval_of, operand_of_call
+from fieldfare.language.list_syntax import part_of_value
 from fieldfare.language.tokens import DIALECT, LITERAL_TOKENS, SUPPORTED, tokens_of, too_deep
 from fieldfare.model import Literal, Section
 
@@ -47,6 +48,7 @@ _OPTIONS: dict[type[exp.Expression], set[str]] = {  # beyond `this` and `express
     exp.If: {"true", "false"},
     exp.Case: {"ifs", "default"},
     exp.Interval: {"unit"},
+    exp.Bracket: {"expressions"},
 }
 _TIME_TYPES = {
     exp.DType.DATE: "DATE",
@@ -134,6 +136,7 @@ class _Reader:
         literals = (token for token in tokens if token.token_type in LITERAL_TOKENS)
         self.slots = {token.start: number for number, token in enumerate(literals)}
         self.is_reusable = True
+        self.variables: list[str] = []  # of the lambdas around
 
     def condition(self, node: exp.Expression) -> tree.Node:
         """What is true, false or unknown."""
@@ -147,8 +150,8 @@ class _Reader:
             return tree.Constant(bool(node.this))
         if isinstance(node, exp.Null):
             return tree.Constant(None)
-        if isinstance(node, exp.Column | exp.Dot):
-            return tree.Truth(self._name(node))
+        if isinstance(node, exp.Column | exp.Dot | exp.Bracket | exp.Identifier):
+            return tree.Truth(self.operand(node))
         if isinstance(node, exp.Anonymous | exp.Case | exp.If):
             return condition_of_call(node, self)
         if isinstance(node, exp.TryCast):
@@ -214,8 +217,8 @@ class _Reader:
         node = self._checked(node)
         if depth > self.limits.depth_max:
             raise too_deep(self.text, self.start(node), self.limits)
-        if isinstance(node, exp.Column | exp.Dot):
-            return self._name(node)
+        if isinstance(node, exp.Column | exp.Dot | exp.Bracket | exp.Identifier):
+            return part_of_value(node, self, depth) or self._name(node)
         if isinstance(node, exp.Literal):
             return self._slot(node)
         if isinstance(node, exp.Boolean):
@@ -278,15 +281,15 @@ class _Reader:
         start = self.start(node)
         words: list[str] = []
         while isinstance(node, exp.Dot):  # beyond four parts, sqlglot nests to the left
-            words.insert(0, self._word(node.expression))
+            words.insert(0, self.word(node.expression))
             node = self._checked(node.this)
         if not isinstance(node, exp.Column):
             raise self.refusal(node)
         parts = (node.args.get(part) for part in ("catalog", "db", "table", "this"))
-        words[:0] = [self._word(part) for part in parts if part is not None]
+        words[:0] = [self.word(part) for part in parts if part is not None]
         return tree.Name(".".join(words), start)
 
-    def _word(self, node: exp.Expression) -> str:
+    def word(self, node: exp.Expression) -> str:
         """One part of a name, as the text has it."""
         if not isinstance(node, exp.Identifier):
             raise ConditionSyntaxError("no attribute's name: put it in backquotes", self.text, self.start(node))

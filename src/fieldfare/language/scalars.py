@@ -15,9 +15,12 @@ from typing import Any
 from fieldfare.language.arithmetic import calculated
 from fieldfare.language.functions import FUNCTIONS
 from fieldfare.language.kinds import NULL, Value, argument, cast, result
-from fieldfare.model import Arithmetic, Attribute, Cut, Derived, Expression, Literal, Section
+from fieldfare.language.list_functions import LIST_FUNCTIONS, QUANTIFIERS
+from fieldfare.model import Arithmetic, Attribute, Cut, Derived, Expression, Literal, Section, Variable, section_start
 
-Points = Mapping[str, Cut]  # the value of each attribute, which is no range
+# The value of each attribute, which is no range: a cut; or, in the section of NaN, a list. Of each variable, in a tuple
+# with its name, its value.
+Points = Mapping[Any, tuple[Section, Any]]
 Evaluator = Callable[[Points], Value]
 
 TRUE: Value = (Section.BOOLEAN, 1)
@@ -36,6 +39,8 @@ _NULL, _NAN, _NUMBER, _STRING, _TIME = Section.NULL, Section.NAN, Section.NUMBER
 def cut_of(axis: Derived, points: Points) -> Cut:
     """The place of an event on a derived axis."""
     section, content = _evaluator_of(axis)(points)
+    if section is _NAN:
+        return section_start(_NAN)
     return section, content.encode() if section is _STRING else content
 
 
@@ -56,9 +61,16 @@ def evaluator(expression: Expression) -> Evaluator:
     if isinstance(expression, Literal):
         literal: Value = (expression.section, expression.value)
         return lambda _: literal
+    if isinstance(expression, Variable):
+        key = (expression.name,)
+        return lambda points: points[key]
     if isinstance(expression, Arithmetic):
         return _arithmetic(expression.operator, evaluator(expression.left), evaluator(expression.right))
     parts = [evaluator(part) for part in expression.arguments]
+    if expression.function in LIST_FUNCTIONS:
+        return _list_function(LIST_FUNCTIONS[expression.function].call, parts)
+    if expression.function in QUANTIFIERS:
+        return _quantifier(*parts, is_all=expression.function == "forall")
     if expression.function == "isnull" and isinstance(expression.arguments[0], Attribute):
         name = expression.arguments[0].name
         return lambda points: TRUE if points[name][0] is _NULL else FALSE  # NaN is a value here, as in x IS NULL
@@ -73,8 +85,8 @@ def _attribute(name: str) -> Evaluator:
     def evaluated(points: Points) -> Value:
         section, content = points[name]
         if section is _STRING:
-            return _STRING, content.decode()  # type: ignore[union-attr]  # texts are bytes in cuts
-        return NULL if section is _NAN else (section, content)
+            return _STRING, content.decode()  # texts are bytes in cuts
+        return NULL if section is _NAN and content == 0 else (section, content)
 
     return evaluated
 
@@ -116,9 +128,38 @@ def _comparison(relation: Callable[[Any, Any], bool], left: Evaluator, *readings
         section, one = left(points)
         for reading in readings:
             other_section, other = reading(points)
-            if section is other_section and section is not _NULL:
+            if section is other_section and section is not _NULL and section is not _NAN:
                 return TRUE if relation(one, other) else FALSE
         return NULL
+
+    return evaluated
+
+
+def _list_function(call: Callable[..., Value], parts: Sequence[Evaluator]) -> Evaluator:
+    if len(parts) == 1:
+        part = parts[0]
+        return lambda points: call(part(points))
+    return lambda points: call(*[part(points) for part in parts])
+
+
+def _quantifier(lists: Evaluator, variable: Evaluator, condition: Evaluator, *, is_all: bool) -> Evaluator:
+    """Whether a condition holds for some member of a list, or for all."""
+    key = (variable({})[1],)
+    deciding, otherwise = (FALSE, TRUE) if is_all else (TRUE, FALSE)
+
+    def evaluated(points: Points) -> Value:
+        members = lists(points)[1]
+        if not isinstance(members, tuple):
+            return NULL
+        found, scope = otherwise, dict(points)
+        for member in members:
+            scope[key] = member
+            value = condition(scope)
+            if value == deciding:
+                return deciding
+            if value != otherwise:
+                found = NULL
+        return found
 
     return evaluated
 
@@ -196,7 +237,7 @@ def _extreme(choose: Callable[..., Any], *parts: Evaluator) -> Evaluator:
 
     def evaluated(points: Points) -> Value:
         values = [value for part in parts if (value := part(points))[0] is not _NULL]
-        if len({section for section, _ in values}) != 1:
+        if len({section for section, _ in values}) != 1 or values[0][0] is _NAN:
             return NULL
         return values[0][0], choose(content for _, content in values)
 

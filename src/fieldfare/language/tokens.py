@@ -30,10 +30,9 @@ _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
 _PREFIXES = (TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE)
 _SYMBOLS = {"(", ")", ",", ".", ";", "=", "==", "!=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "!"}
-_SYMBOLS |= {"||", "::"}
+_SYMBOLS |= {"||", "::", "[", "]", "->"}
 _COMPARISONS = {"=", "==", "!=", "<>", "<", "<=", ">", ">=", "<=>"}
 _SYMBOL_NOUNS = {
-    "[": "an element of an array or map",
     **dict.fromkeys(("?", ":", "@", "$", "{"), "a parameter"),
 }
 _WORDS_BEFORE_PARENTHESIS = {"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "ESCAPE", "DIV"}

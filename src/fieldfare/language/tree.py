@@ -71,7 +71,15 @@ class Call:
     position: int | None = None
 
 
-Operand = Name | Slot | Minus | Binary | Word | Call
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A member of a list, in a condition about each of them."""
+
+    name: str
+    position: int | None
+
+
+Operand = Name | Slot | Minus | Binary | Word | Call | Variable
 
 
 @dataclass(frozen=True, slots=True)

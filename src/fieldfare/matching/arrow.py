@@ -1,6 +1,7 @@
 """Events that are rows of an Arrow table, turned into a batch of columns.
 
-The attribute `place.city` is the column of that name or else, as in Spark, the field `city` of the struct `place`.
+The attribute `place.city` is the column of that name or else, as in Spark, the field `city` of the struct `place`, or
+the value that the map `place` has for the key `city`.
 A column of a type that cannot be matched is an EventError if some subscription asks about it.
 """
 
@@ -15,14 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fieldfare.errors import EventError
-from fieldfare.matching.batch import Batch, Piece, Texts, Values
-from fieldfare.matching.rows import TOO_LARGE, batch_of_rows, decimal_point
+from fieldfare.language.values import TOO_LARGE
+from fieldfare.matching.batch import Batch, Lists, Piece, Texts, Values
+from fieldfare.matching.rows import batch_of_rows, decimal_point
 from fieldfare.model import INT64_MAX, Range, Section
 
 _EXACT_DECIMAL_DIGITS = 15  # decimals of up to so many digits are floats without loss
 _MICROSECONDS = {"day": 86_400_000_000, "s": 1_000_000, "ms": 1_000, "us": 1}
 _ENCODED_ROWS_MIN = 64
-_SUPPORTED = "use numbers, strings, booleans, dates, timestamps, or a struct of low and high"
+_SUPPORTED = "use numbers, strings, booleans, dates, timestamps, lists, or a struct of low and high"
 
 
 def batch_of_table(table: pa.Table | pa.RecordBatch, attributes: Collection[str]) -> Batch:
@@ -43,11 +45,34 @@ def attribute_type(schema: pa.Schema, attribute: str) -> pa.DataType | None:
     if not path or name not in schema.names:
         return None
     kind = schema.field(name).type
-    for field in path:
-        if not pa.types.is_struct(kind) or kind.get_field_index(field) < 0:
+    while path:
+        if pa.types.is_map(kind):
+            kind, path = kind.item_type, _after_key(kind, path)
+            continue
+        if not pa.types.is_struct(kind) or kind.get_field_index(path[0]) < 0:
             return None
-        kind = kind.field(field).type
+        kind, path = kind.field(path[0]).type, path[1:]
     return kind
+
+
+def _after_key(kind: pa.MapType, path: list[str]) -> list[str]:
+    """What of a path is left after a map's key: keys may have dots, unless what they lead to has parts itself."""
+    return path[1:] if pa.types.is_struct(kind.item_type) or pa.types.is_map(kind.item_type) else []
+
+
+def _part_of(column: pa.Array, path: list[str]) -> pa.Array:
+    """A field of structs, or the value for a key of maps."""
+    while path:
+        if pa.types.is_map(column.type):
+            rest = _after_key(column.type, path)
+            key = ".".join(path[: len(path) - len(rest)])
+            is_text = pa.types.is_string(column.type.key_type) or pa.types.is_large_string(column.type.key_type)
+            if not is_text:
+                raise EventError(key, f"a map with keys of type {column.type.key_type} is not looked up; use strings")
+            column, path = pc.map_lookup(column, pa.scalar(key, column.type.key_type), "first"), rest
+        else:
+            column, path = pc.struct_field(column, path[:1]), path[1:]
+    return column
 
 
 def _column_of(table: pa.Table | pa.RecordBatch, attribute: str) -> pa.Array | None:
@@ -59,11 +84,9 @@ def _column_of(table: pa.Table | pa.RecordBatch, attribute: str) -> pa.Array | N
     if table.schema.names.count(name) > 1:
         raise EventError(attribute, f"the table has several columns named {name!r}")
     column = table.column(name)
-    if path:
-        column = pc.struct_field(column, path)
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    return column
+    return _part_of(column, path)
 
 
 def unmatchable(schema: pa.Schema, attributes: Iterable[str]) -> list[str]:
@@ -91,8 +114,41 @@ def _pieces(array: pa.Array, attribute: str) -> list[Piece]:
         array = array.drop_null()
     if pa.types.is_struct(array.type):
         return _range_pieces(array, rows, attribute)
+    if is_list(array.type):
+        return [_list_piece(array, rows, attribute)]
     section, values = _column(array, attribute)
     return [Piece(section, rows, values)]
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a type is that of lists, in one of Arrow's ways."""
+    return pa.types.is_nested(kind) and any(is_kind(kind) for is_kind in _LIST_TYPES)
+
+
+_LIST_TYPES = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
+
+
+def _list_piece(array: pa.Array, rows: npt.NDArray[np.int64] | None, attribute: str) -> Piece:
+    """Lists, none of which is null."""
+    offsets = np.zeros(len(array) + 1, np.int64)
+    np.cumsum(np.asarray(pc.list_value_length(array)), out=offsets[1:])
+
+    def members() -> list[Piece]:
+        flat = array.flatten()
+        if pa.types.is_nested(flat.type):
+            return []
+        if pa.types.is_string(flat.type) and not flat.null_count:  # members are hashed anyway
+            return [Piece(Section.STRING, None, Values(texts=_texts(flat)))]
+        return _pieces(flat, attribute)
+
+    zeros = Values(np.zeros(len(array), np.int64))
+    return Piece(Section.NAN, rows, zeros, lists=Lists(offsets, members, lambda place: array[place].as_py()))
 
 
 def _range_pieces(array: pa.StructArray, rows: npt.NDArray[np.int64] | None, attribute: str) -> list[Piece]:
@@ -147,7 +203,8 @@ def _column(array: pa.Array, attribute: str) -> tuple[Section, Values]:
             return Section.STRING, Values(texts=_texts(array.dictionary), codes=codes)
         section, values = _column(array.dictionary, attribute)
         return section, Values(values.numbers[codes])
-    raise EventError(attribute, f"a column of type {kind} cannot be matched; {_SUPPORTED}")
+    instead = f"ask for one of its keys, as in {attribute}['key']" if pa.types.is_map(kind) else _SUPPORTED
+    raise EventError(attribute, f"a column of type {kind} cannot be matched; {instead}")
 
 
 def _decimals(array: pa.Array) -> npt.NDArray[Any]:

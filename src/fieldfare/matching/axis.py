@@ -111,6 +111,8 @@ class Axis:
     def slots_of_values(self, section: Section, values: Values) -> Slots:
         """For each value of one section its slot."""
         start = self.starts[section]
+        if section is Section.NAN:
+            return np.full(len(values.numbers), start + 1, np.int32)
         if values.texts is not None:
             slots = text_slots(values.texts, self.text_cuts, start)
             return slots if values.codes is None else slots[values.codes]

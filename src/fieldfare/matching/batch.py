@@ -6,8 +6,9 @@ may be a number here and a string there. A row that no piece names has no value:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -52,14 +53,29 @@ class Values:
     codes: npt.NDArray[np.int32] | None = None
 
 
+@dataclass(frozen=True)
+class Lists:
+    """Lists in one column: list i has the members from offsets[i] up to offsets[i + 1]."""
+
+    offsets: npt.NDArray[np.int64]
+    members: Callable[[], Sequence[Piece]]  # all members as a column: row i is member i; objects and lists are left out
+    listed: Callable[[int], Any]  # list i as Python has it
+
+    @cached_property
+    def pieces(self) -> Sequence[Piece]:
+        """The members as a column."""
+        return self.members()
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """The values of one attribute, in one section, for some rows of a batch."""
 
-    section: Section  # BOOLEAN, NUMBER (NaN among them), STRING or TIME
+    section: Section  # BOOLEAN, NUMBER (NaN among them), STRING or TIME; NAN: lists
     rows: npt.NDArray[np.int64] | None  # ascending; None: all rows of the batch
-    low: Values
+    low: Values  # zeros for lists
     high: Values | None = None  # the upper ends where the values are ranges [low, high]; None: points
+    lists: Lists | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +85,4 @@ class Batch:
     rows: int
     columns: Mapping[str, Sequence[Piece]]
     computed: dict[Derived, Any] = field(default_factory=dict, compare=False, repr=False)  # see evaluation.py
+    lists: dict[Derived, Any] = field(default_factory=dict, compare=False, repr=False)  # see list_columns.py

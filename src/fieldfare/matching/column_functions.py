@@ -63,13 +63,15 @@ def results_of(values: Sequence[tuple[Section, Any]]) -> Results:
             places.append(place)
             contents.append(content)
     return [
-        (section, np.array(places, np.int64), column_of(contents, kind))
+        (section, np.array(places, np.int64), column_of(contents, kind if section is not Section.NAN else tuple))
         for (section, kind), (places, contents) in groups.items()
     ]
 
 
 def column_of(contents: Sequence[Any], kind: type) -> Numbers | Strings:
-    """Values of one Python type as a column."""
+    """Values of one Python type as a column; lists leave only their places."""
+    if kind is tuple:
+        return np.zeros(len(contents), np.int64)
     if kind is str:
         return Strings(Texts.of([content.encode() for content in contents]), np.arange(len(contents)))
     return np.array(contents, np.float64 if kind is float else np.int64)
@@ -90,7 +92,7 @@ def extreme_of(function: str, columns: Sequence[Contents], certain: npt.NDArray[
     values = []
     for row, is_certain in zip(zip(*columns, strict=True), certain.tolist(), strict=True):
         present = [value for value in row if value is not None] if is_certain else []
-        if len({section for section, _ in present}) == 1:
+        if len({section for section, _ in present}) == 1 and present[0][0] is not Section.NAN:
             values.append((present[0][0], choose(content for _, content in present)))
         else:
             values.append((Section.NULL, 0))

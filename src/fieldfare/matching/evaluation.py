@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fieldfare.language.functions import FUNCTIONS
+from fieldfare.language.list_functions import LIST_CALLS
 from fieldfare.language.scalars import RELATIONS
 from fieldfare.matching.batch import Batch, Piece, Values
 from fieldfare.matching.column_functions import (
@@ -23,9 +24,12 @@ from fieldfare.matching.column_functions import (
     contents_of,
     extreme_of,
     mapped,
+    results_of,
 )
+from fieldfare.matching.list_evaluation import values_for
+from fieldfare.matching.list_kernels import KNOWN, UNDECIDED, answers
 from fieldfare.matching.operands import Mask, Operand, Strings, arithmetic, chosen, compare, taken
-from fieldfare.model import Arithmetic, Attribute, Call, Derived, Expression, Literal, Section
+from fieldfare.model import Arithmetic, Attribute, Call, Derived, Expression, Literal, Section, Variable
 
 Rows = npt.NDArray[np.int64]  # ascending
 Truths = npt.NDArray[np.int8]
@@ -87,6 +91,8 @@ class _Evaluation:
         """The values of an expression, for some rows."""
         if isinstance(expression, Attribute):
             return self._attribute(expression.name, rows)
+        if isinstance(expression, Variable):
+            raise TypeError(f"the variable {expression.name} has a value for each member only")
         if isinstance(expression, Literal):
             if expression.section is Section.NULL:
                 return []
@@ -131,6 +137,8 @@ class _Evaluation:
                 return [*(run for some in found for run in some), *_uncertain(runs)]
             case relation, (left, *readings) if relation in RELATIONS:
                 return self._comparison(relation, left, readings, rows)
+            case name, _ if name in LIST_CALLS:
+                return self._list_call(call, rows)
             case _:
                 return self._function(call, rows)
 
@@ -214,9 +222,23 @@ class _Evaluation:
             for common, (one, other) in _together([self.runs(left, rows), self.runs(reading, rows)]):
                 if not _is_point(one) or not _is_point(other):
                     runs.append(_anything(common))
-                elif one.section is other.section:
+                elif one.section is other.section and one.section is not Section.NAN:
                     holds = compare(relation, one, other).astype(np.int64)
                     runs.append(Run(common, _operand(Section.BOOLEAN, holds)))
+        return runs
+
+    def _list_call(self, call: Call, rows: Rows) -> list[Run]:
+        """A function of lists: in columns where that is known, else value by value."""
+        runs: list[Run] = []
+        found = answers(call, self._batch)
+        if found is not None:
+            section = Section.NUMBER if call.function == "size" else Section.BOOLEAN
+            known, rows = rows[found.states[rows] == KNOWN], rows[found.states[rows] == UNDECIDED]
+            runs = [Run(known, _operand(section, found.values[known]))] if len(known) else []
+        if len(rows):
+            values, uncertain = values_for(call, self._batch, rows)
+            runs += _made(rows, results_of(values))
+            runs += [_anything(rows[uncertain])] if uncertain.any() else []
         return runs
 
     def _function(self, call: Call, rows: Rows) -> list[Run]:

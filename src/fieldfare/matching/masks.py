@@ -21,10 +21,11 @@ from fieldfare.boxes import AxisColumn, BoxTable
 from fieldfare.language.scalars import cut_of
 from fieldfare.matching.batch import Piece, Values
 from fieldfare.matching.evaluation import computed
+from fieldfare.matching.masked_members import MaskedMembers
 from fieldfare.matching.passing import attributes_of, can_judge, names_on, passes
 from fieldfare.matching.residual import Residuals
-from fieldfare.matching.rows import Event, batch_of_rows, cuts_of
-from fieldfare.model import MISSING, Box, Cut, Derived, Interval, SubscriptionId, Test
+from fieldfare.matching.rows import NAN_CUT, Event, batch_of_rows, cuts_of, point_of
+from fieldfare.model import MISSING, Box, Cut, Derived, Interval, Section, SubscriptionId, Test
 
 _FEW_BITS = 12  # up to so many, bits are taken out one by one
 _FEW_TESTED = 16  # up to so many boxes have their residual tests judged one by one
@@ -86,11 +87,23 @@ class _MaskedAxis:
 class BoxMasks:
     """The boxes of some subscriptions. Owners are listed in the order they were added in."""
 
-    __slots__ = ("_alive", "_axes", "_bits", "_derived", "_owners", "_residuals", "_several", "_tested", "_tests")
+    __slots__ = (
+        "_alive",
+        "_axes",
+        "_bits",
+        "_derived",
+        "_members",
+        "_owners",
+        "_residuals",
+        "_several",
+        "_tested",
+        "_tests",
+    )
 
     def __init__(self) -> None:
         self._axes: dict[str, _MaskedAxis] = {}
         self._derived: dict[Derived, _MaskedAxis] = {}
+        self._members = MaskedMembers()
         self._owners: list[SubscriptionId] = []  # of each bit
         self._bits: dict[SubscriptionId, int] = {}  # of each owner
         self._alive = 0
@@ -106,6 +119,7 @@ class BoxMasks:
         masks = BoxMasks()
         masks._axes = {name: _MaskedAxis.of(column, len(table)) for name, column in table.axes.items()}
         masks._derived = {axis: _MaskedAxis.of(column, len(table)) for axis, column in table.derived.items()}
+        masks._members = MaskedMembers.of(table)
         masks._owners = [ids[owner] for owner in table.owners.tolist()]
         for number, owner in enumerate(masks._owners):
             masks._bits[owner] = masks._bits.get(owner, 0) | 1 << number
@@ -135,6 +149,8 @@ class BoxMasks:
         _insert(self._axes, box.intervals, bit)
         if self._derived or box.derived:
             _insert(self._derived, box.derived, bit)
+        if box.members:
+            self._members.insert(box.members, bit)
         if box.tests:
             self._tests[number] = box.tests
             self._tested |= bit
@@ -158,6 +174,8 @@ class BoxMasks:
                 found &= axis.masks[bisect_right(axis.cuts, low)] | axis.free
             else:
                 found &= axis.meeting(low, high)
+        if self._members and found:
+            found = self._members.satisfied(found, event)
         if self._derived and found:
             found = self._within_derived(found, event)
         if found & self._tested:
@@ -169,7 +187,7 @@ class BoxMasks:
 
     def _within_derived(self, found: int, event: Event) -> int:
         """Those of some boxes whose intervals on expressions hold; only what decides about a box is computed."""
-        points: dict[str, Cut] = {}
+        points: dict[str, tuple[Section, Any]] = {}
         ranged: set[str] = set()
         for key, axis in self._derived.items():
             if not found & ~axis.free:
@@ -177,8 +195,9 @@ class BoxMasks:
             names = names_on(key)
             for name in names:
                 if name not in points:
-                    points[name], high = cuts_of(event.get(name), name)
-                    if points[name] is not high:
+                    low, high = cuts_of(event.get(name), name)
+                    points[name] = low if low is not NAN_CUT else point_of(event[name], name)
+                    if low is not high:
                         ranged.add(name)
             if ranged and not ranged.isdisjoint(names):
                 found &= _meeting_ranges(axis, key, event)
@@ -219,10 +238,11 @@ class BoxMasks:
     def _held_singly(self, boxes: Sequence[int], event: Event) -> list[bool] | None:
         """Whether each of a few boxes passes its tests; None where that takes columns."""
         tests = [self._tests[box] for box in boxes]
-        points = {}
+        points: dict[str, tuple[Section, Any]] = {}
         for name in attributes_of(chain.from_iterable(tests)):
-            points[name], high = cuts_of(event.get(name), name)
-            if points[name] is not high:
+            low, high = cuts_of(event.get(name), name)
+            points[name] = low if low is not NAN_CUT else point_of(event[name], name)
+            if low is not high:
                 return None
         if not all(map(can_judge, chain.from_iterable(tests))):
             return None

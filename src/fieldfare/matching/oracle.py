@@ -24,6 +24,7 @@ from sqlglot.parsers.spark import SparkParser
 
 from fieldfare.errors import UnsupportedConditionError
 from fieldfare.matching import oracle_functions as functions
+from fieldfare.matching import oracle_lists as lists
 from fieldfare.model import Range, Scalar, SubscriptionId
 
 
@@ -35,7 +36,7 @@ class Time:
 
 
 Truth = bool | None
-Value = bool | int | float | str | Time | None
+Value = bool | int | float | str | Time | None | Any  # lists and dicts too
 Point = Mapping[str, Value]
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -146,7 +147,7 @@ def _and(left: Truth, right: Truth) -> Truth:
 
 def _section(value: Value) -> type | None:
     """What a value can be compared with; None: with nothing."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if value is None or isinstance(value, list | dict) or (isinstance(value, float) and math.isnan(value)):
         return None
     return float if type(value) is int else type(value)
 
@@ -226,6 +227,8 @@ def _operand(node: exp.Expr, event: Point) -> Value:
     match node:
         case exp.Paren():
             return _operand(node.this, event)
+        case exp.Bracket() | exp.Identifier() | exp.Dot() if not isinstance(node, exp.Dot) or not _is_name(node):
+            return _part(node, event)
         case exp.Column() | exp.Dot():
             return event.get(".".join(part.name for part in node.parts))
         case exp.Null():
@@ -267,12 +270,55 @@ def _calculated(node: exp.Expr, event: Point) -> Value:
             return _case(node, event)
         case exp.If():
             return _operand(node.args["true" if _truth(node.this, event) is True else "false"], event)
+        case exp.Anonymous(expressions=[some, exp.Lambda() as function]):
+            return _quantified(node.this.lower(), _operand(some, event), function, event)
         case exp.Anonymous():
-            return _called(node.this.lower(), [_operand(part, event) for part in node.expressions], node)
+            arguments = [_operand(part, event) for part in node.expressions]
+            name = node.this.lower()
+            return _of_lists(name, arguments) if name in lists.NAMES else _called(name, arguments, node)
         case exp.Predicate() | exp.Connector() | exp.Not() | exp.Is() | exp.Between() | exp.In() | exp.Escape():
             return _truth(node, event)
         case _:
             raise UnsupportedConditionError(f"the oracle does not know {type(node).__name__}", node.sql("spark"))
+
+
+# Lists
+
+
+def _is_name(node: exp.Expr) -> bool:
+    while isinstance(node, exp.Dot):
+        node = node.this
+    return isinstance(node, exp.Column)
+
+
+def _part(node: exp.Expr, event: Point) -> Value:
+    """A variable, a member of a list by its place, a field of an object, or a key of a map."""
+    if isinstance(node, exp.Identifier):
+        return event.get(node.name)
+    key = node.expression.name if isinstance(node, exp.Dot) else _operand(node.expressions[0], event)
+    if isinstance(node.this, exp.Column) and isinstance(key, str):
+        return event.get(".".join([*(part.name for part in node.this.parts), key]))
+    inner = _operand(node.this, event)
+    if isinstance(inner, dict):
+        return _value(inner.get(key))
+    return lists.called("get", [inner, key]) if not isinstance(key, str) else None
+
+
+def _quantified(name: str, some: Value, function: exp.Lambda, event: Point) -> Truth:
+    if not isinstance(some, list):
+        return None
+    variable = function.expressions[0].name
+    truths = {_truth(function.this, {**event, variable: member}) for member in some}
+    if name == "exists":
+        return True if True in truths else None if None in truths else False
+    return False if False in truths else None if None in truths else True
+
+
+def _of_lists(name: str, arguments: list[Value]) -> Value:
+    arguments = [_present(argument) for argument in arguments]
+    if name == "words" and arguments[0] is not None:
+        arguments = [None if isinstance(arguments[0], list) else functions.text(arguments[0])]
+    return lists.called(name, arguments)
 
 
 # Functions
@@ -390,6 +436,8 @@ def _value(value: Scalar) -> Value:
     if isinstance(value, Decimal):
         whole = value.is_finite() and value == value.to_integral_value() and int(value) in _INT64
         return int(value) if whole else float(value)
+    if isinstance(value, list):
+        return [_present(_value(member)) for member in value]
     if isinstance(value, datetime.datetime):
         zoned = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
         return Time((zoned - _EPOCH) // datetime.timedelta(microseconds=1))

@@ -15,8 +15,8 @@ from fieldfare.language.scalars import cut_of
 from fieldfare.model import (
     AllOf,
     AnyOf,
+    Arithmetic,
     Attribute,
-    Call,
     Comparison,
     Cut,
     Derived,
@@ -31,7 +31,9 @@ from fieldfare.model import (
     section_start,
 )
 
-Points = Mapping[str, Cut]  # the value of each attribute, which is no range, as `rows.cuts_of` gives it
+Points = Mapping[
+    str, tuple[Section, Any]
+]  # the value of each attribute, which is no range, as `rows.point_of` gives it
 
 _NULL, _NUMBER, _STRING = Section.NULL, Section.NUMBER, Section.STRING
 _UNKNOWN = section_start(_NULL)
@@ -103,6 +105,8 @@ def _can_judge_all(test: AllOf | AnyOf) -> bool:
 
 
 def _is_within(intervals: tuple[Interval, ...], point: Cut) -> bool:
+    if point[0] is Section.NAN:
+        point = section_start(Section.NAN)  # lists too
     at = bisect_right(intervals, point, key=_low)
     return at > 0 and point < intervals[at - 1].high
 
@@ -121,8 +125,8 @@ def _value(expression: Expression, points: Points) -> Cut:
     if isinstance(expression, Literal):
         value = expression.value
         return expression.section, value.encode() if isinstance(value, str) else value
-    if isinstance(expression, Call):
-        raise TypeError(f"a comparison has no call of {expression.function}")
+    if not isinstance(expression, Arithmetic):
+        raise TypeError(f"a comparison has no part such as {expression}")
     (section, left), (other, right) = _value(expression.left, points), _value(expression.right, points)
     if section is not _NUMBER or other is not _NUMBER or isinstance(left, bytes) or isinstance(right, bytes):
         return _UNKNOWN

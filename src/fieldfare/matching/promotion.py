@@ -17,7 +17,7 @@ from fieldfare.boxes import AxisColumn, BoxTable, Cuts
 from fieldfare.language.expressions import has_call
 from fieldfare.language.intervals import compared, intersection, section_interval
 from fieldfare.language.patterns import prefix_end
-from fieldfare.matching.requirements import requirements
+from fieldfare.matching.requirements import member_requirements, requirements
 from fieldfare.model import (
     AnyOf,
     Arithmetic,
@@ -76,7 +76,12 @@ def with_requirements(table: BoxTable) -> BoxTable:
         for box, (low, high) in zip(column.boxes.tolist(), intervals, strict=True):
             for name, interval in requirements(axis, Interval(low, high)).items():
                 needed.setdefault(name, {}).setdefault(box, interval)
-    return replace(table, axes=with_intervals(table.axes, needed), derived={})
+    for lists, members in table.members.items():
+        for name, interval in member_requirements(lists).items():
+            by_box = needed.setdefault(name, {})
+            for box in members.boxes.tolist():
+                by_box.setdefault(box, interval)
+    return replace(table, axes=with_intervals(table.axes, needed), derived={}, members={})
 
 
 def _promoted(table: BoxTable) -> set[Derived]:

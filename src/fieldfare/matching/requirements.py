@@ -31,13 +31,26 @@ def requirements(axis: Derived, interval: Interval) -> dict[str, Interval]:
 
 def required_intervals(box: Box) -> Mapping[str, Interval]:
     """The intervals of a box, and what its expressions need of other attributes."""
-    if not box.derived:
+    if not box.derived and not box.members:
         return box.intervals
     needed = dict(box.intervals)
+    for member in box.members:
+        for name, required in member_requirements(member.lists).items():
+            needed.setdefault(name, required)
     for axis, interval in box.derived.items():
         for name, required in requirements(axis, interval).items():
             needed.setdefault(name, required)
     return needed
+
+
+def member_requirements(lists: Derived) -> dict[str, Interval]:
+    """For some attributes what they must be for a list to have any member."""
+    match lists.expression:
+        case Attribute(name):
+            return {name: section_interval(Section.NAN)}
+        case Call("words", (Attribute(name),)):
+            return {name: PRESENT}
+    return {}
 
 
 @lru_cache(maxsize=65_536)

@@ -124,7 +124,7 @@ def _unfold(expression: Expression, steps: list[Step], literals: list[Any]) -> N
         _unfold(expression.right, steps, literals)
         steps.append(expression.operator)
     else:
-        raise TypeError(f"a comparison has no call of {expression.function}")
+        raise TypeError(f"a comparison has no part such as {expression}")
 
 
 def group_of(shape: Shape, literals: Sequence[tuple[Any, ...]]) -> Group:
@@ -177,6 +177,7 @@ def _uniform(rows: Places, columns: Sequence[tuple[str, Sequence[Piece]]]) -> It
             (pairs[present], {**before, name: piece})
             for pairs, before in parts
             for piece in pieces
+            if piece.section is not Section.NAN  # lists compare with nothing
             if len(present := np.flatnonzero(_present(piece, rows[pairs])))
         ]
     yield from parts

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -16,16 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fieldfare.errors import EventError
-from fieldfare.matching.batch import Batch, Piece, Texts, Values
+from fieldfare.language.values import DEPTH_MAX, TOO_LARGE, decimal_number, instant_of, value_of
+from fieldfare.matching.batch import Batch, Lists, Piece, Texts, Values
 from fieldfare.model import INT64_MAX, INT64_MIN, Cut, Range, Section, section_start
-
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_MICROSECOND = datetime.timedelta(microseconds=1)
 
 _NoneType = type(None)
 _COMMON = frozenset([float, int, bool, str, _NoneType])
 _NUMBER, _STRING = Section.NUMBER, Section.STRING  # looked up once: an enum's member is slow to find
-_NULL, _NAN = section_start(Section.NULL), section_start(Section.NAN)
+_NULL, NAN_CUT = section_start(Section.NULL), section_start(Section.NAN)  # the latter of NaN, and of lists
 
 Event = Mapping[str, Any]
 _Point = tuple[Section, float | int | bytes]
@@ -53,8 +51,22 @@ def batch_of_rows(rows: Sequence[Event], attributes: Collection[str]) -> Batch:
 def check_event(event: Event) -> None:
     """Raise an EventError if a value of an event cannot be matched, whatever subscriptions may ask about."""
     for attribute, value in event.items():
-        if value is not None:
+        if type(value) is list:
+            _check_members(value, attribute, 1)
+        elif value is not None:
             _ends(value, attribute)
+
+
+def _check_members(values: Iterable[Any], attribute: str, depth: int) -> None:
+    if depth > DEPTH_MAX:
+        raise EventError(attribute, f"lists are nested deeper than {DEPTH_MAX}")
+    for value in values:
+        if isinstance(value, list | tuple):
+            _check_members(value, attribute, depth + 1)
+        elif isinstance(value, Mapping):
+            _check_members(value.values(), attribute, depth + 1)
+        elif value is not None:
+            _point(value, attribute)
 
 
 def cuts_of(value: Any, attribute: str) -> tuple[Cut, Cut]:
@@ -62,26 +74,39 @@ def cuts_of(value: Any, attribute: str) -> tuple[Cut, Cut]:
     kind = type(value)
     cut: Cut
     if kind is float:
-        cut = (_NUMBER, value) if value == value else _NAN  # noqa: PLR0124  # NaN differs from itself
+        cut = (_NUMBER, value) if value == value else NAN_CUT  # noqa: PLR0124  # NaN differs from itself
     elif kind is str:
         cut = _string(value, attribute)
     elif value is None:
         cut = _NULL
+    elif kind is list or kind is tuple:
+        cut = NAN_CUT
     else:
         section, low, high = _ends(value, attribute)
         if isinstance(value, Range):
             return (section, low), (section, high)
-        cut = (section, low) if low == low else _NAN  # noqa: PLR0124
+        cut = (section, low) if low == low else NAN_CUT  # noqa: PLR0124
     return cut, cut
 
 
 def _pieces(rows: Sequence[Event], attribute: str) -> list[Piece]:
     """The values of one attribute, a piece for each type."""
-    values = [row.get(attribute) for row in rows]
+    return column_pieces([row.get(attribute) for row in rows], attribute)
+
+
+def point_of(value: Any, attribute: str) -> tuple[Section, Any]:
+    """A value as expressions take it: a cut, or a list."""
+    return value_of(value, attribute) if isinstance(value, list | tuple) else cuts_of(value, attribute)[0]
+
+
+def column_pieces(values: list[Any], attribute: str) -> list[Piece]:
+    """A column of values, a piece for each type."""
     kinds = list(map(type, values))
     distinct = set(kinds)
     if len(distinct) == 1 and (uniform := _uniform(kinds[0], values, None)) is not None:
         return [uniform]
+    if list in distinct or tuple in distinct:
+        return _with_lists(values, attribute)
     if distinct <= _COMMON:
         pieces = [_chosen(kind, values, kinds) for kind in distinct if kind is not _NoneType]
         if None not in pieces:
@@ -109,6 +134,30 @@ def _uniform(kind: type, values: list[Any], rows: npt.NDArray[np.int64] | None) 
     except (OverflowError, UnicodeEncodeError):
         pass  # the closer look names the attribute
     return None
+
+
+def _with_lists(values: list[Any], attribute: str) -> list[Piece]:
+    """The lists, and the other values, as pieces."""
+    places = [place for place, value in enumerate(values) if isinstance(value, list | tuple)]
+    pieces = [list_piece([values[place] for place in places], np.array(places, np.int64), attribute)]
+    others = [None if isinstance(value, list | tuple) else value for value in values]
+    return pieces + _mixed(others, attribute)
+
+
+def list_piece(lists: Sequence[Sequence[Any]], rows: npt.NDArray[np.int64] | None, attribute: str) -> Piece:
+    """A piece of lists that are Python's."""
+    offsets = np.zeros(len(lists) + 1, np.int64)
+    np.cumsum([len(some) for some in lists], out=offsets[1:])
+
+    def members() -> list[Piece]:
+        flat = [member for some in lists for member in some]
+        kinds = set(map(type, flat))
+        if kinds - _COMMON:
+            flat = [None if isinstance(member, list | tuple | Mapping) else member for member in flat]
+        return column_pieces(flat, attribute)
+
+    zeros = Values(np.zeros(len(lists), np.int64))
+    return Piece(Section.NAN, rows, zeros, lists=Lists(offsets, members, lists.__getitem__))
 
 
 def _mixed(values: list[Any], attribute: str) -> list[Piece]:
@@ -162,10 +211,7 @@ def _point(value: object, attribute: str) -> _Point:
     raise EventError(attribute, f"a value of type {type(value).__name__} cannot be matched; {_SUPPORTED}")
 
 
-_SUPPORTED = "use a number, string, boolean, date, datetime, None or fieldfare.Range"
-
-
-TOO_LARGE = "an integer beyond 64 bits cannot be matched; give it as a float or as a string"
+_SUPPORTED = "use a number, string, boolean, date, datetime, None, a list or fieldfare.Range"
 
 
 def _integer(value: int, attribute: str) -> _Point:
@@ -176,11 +222,7 @@ def _integer(value: int, attribute: str) -> _Point:
 
 def decimal_point(value: Decimal, attribute: str) -> _Point:
     """A decimal as the integer or the nearest float that it is compared as."""
-    if value.is_finite() and value == value.to_integral_value() and INT64_MIN <= value <= INT64_MAX:
-        return Section.NUMBER, int(value)
-    if value.is_snan():
-        raise EventError(attribute, "a signalling NaN cannot be matched")
-    return Section.NUMBER, float(value)
+    return Section.NUMBER, decimal_number(value, attribute)
 
 
 def _string(value: str, attribute: str) -> _Point:
@@ -190,22 +232,16 @@ def _string(value: str, attribute: str) -> _Point:
         raise EventError(attribute, "a string with a lone surrogate is not valid Unicode text") from error
 
 
-def _datetime(value: datetime.datetime, _: str) -> _Point:
-    aware = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
-    return Section.TIME, (aware - _EPOCH) // _MICROSECOND
-
-
 def _date(value: datetime.date, _: str) -> _Point:
-    return Section.TIME, (value - _EPOCH.date()) // _MICROSECOND
+    return Section.TIME, instant_of(value)
 
 
-# In this order: a bool is an int, and a datetime is a date.
+# In this order: a bool is an int.
 _CONVERSIONS: list[tuple[type, Callable[[Any, str], _Point]]] = [
     (bool, lambda value, _: (Section.BOOLEAN, int(value))),
     (float, lambda value, _: (Section.NUMBER, float(value))),
     (int, _integer),
     (str, _string),
-    (datetime.datetime, _datetime),
     (datetime.date, _date),
     (Decimal, decimal_point),
 ]

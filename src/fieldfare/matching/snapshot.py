@@ -25,16 +25,19 @@ from fieldfare.errors import SnapshotError
 from fieldfare.matching.axis import Axis
 from fieldfare.matching.batch import Texts
 from fieldfare.matching.ids import IdLookup
+from fieldfare.matching.members import Members
 from fieldfare.matching.part import Part
 from fieldfare.matching.passing import names_on
+from fieldfare.matching.postings import Postings
 from fieldfare.matching.residual import Residuals
 from fieldfare.matching.segment import Segment
 from fieldfare.matching.slots import Grid
 from fieldfare.matching.tree import Tree
+from fieldfare.matching.vocabulary import Vocabulary
 from fieldfare.model import AxisKey, Derived
 
-FORMAT = 3
-_READABLE = (2, FORMAT)  # 2 had no derived axes
+FORMAT = 4
+_READABLE = (2, 3, FORMAT)  # 2 had no derived axes, 3 no members of lists
 _ALIGNMENT = 64
 Manifest = TypeVar("Manifest", bound=msgspec.Struct)
 _MANIFEST, _ARRAYS, _IDS = "index.json", "arrays.bin", "ids.arrow"
@@ -54,11 +57,13 @@ class _Axis(msgspec.Struct, frozen=True, omit_defaults=True):
     expression: bytes | None = None  # of a derived axis, whose attribute is empty
 
 
-class _Segment(msgspec.Struct, frozen=True):
+class _Segment(msgspec.Struct, frozen=True, omit_defaults=True):
     axes: list[_Axis]
     owner_count: int
     several: bool
     arrays: dict[str, _Array]
+    lists: tuple[bytes, ...] = ()  # the expressions whose members boxes ask for
+    first_place: int = 0  # of the boxes that are found by members
 
 
 class _Manifest(msgspec.Struct, frozen=True):
@@ -120,7 +125,10 @@ def _write_segment(file: Any, segment: Segment) -> _Segment:
         for key, axis in zip(keys, part.axes, strict=True)
     ]
     arrays = {name: _write_array(file, array) for name, array in _arrays(segment)}
-    return _Segment(axes, part.owner_count, part.several, arrays)
+    if part.members is None:
+        return _Segment(axes, part.owner_count, part.several, arrays)
+    lists = tuple(axis.code for axis in part.members.lists)
+    return _Segment(axes, part.owner_count, part.several, arrays, lists, part.members.first_place)
 
 
 def _code(key: AxisKey) -> bytes | None:
@@ -140,9 +148,21 @@ def _arrays(segment: Segment) -> Iterator[tuple[str, npt.NDArray[Any]]]:
         yield f"axis{number}.offsets", axis.strings.offsets
         yield f"axis{number}.data", axis.strings.data
         yield f"axis{number}.times", axis.times
+    if part.members is not None:
+        yield from _member_arrays(part.members)
     yield "owners", part.owners
     yield "live", segment.live
     yield "residuals", np.frombuffer(part.residuals.encoded(), np.uint8)
+
+
+def _member_arrays(members: Members) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    for field in Vocabulary._fields:
+        yield f"vocabulary.{field}", getattr(members.vocabulary, field)
+    for field in Postings._fields:
+        yield f"postings.{field}", getattr(members.postings, field)
+    yield "tested.places", members.tested_places
+    yield "tested.starts", members.tested_starts
+    yield "tested.members", members.tested
 
 
 def _write_array(file: Any, array: npt.NDArray[Any]) -> _Array:
@@ -165,9 +185,12 @@ def _encoded_ids(segments: tuple[Segment, ...]) -> pa.Buffer:
 
 def saved_attributes(folder: Path) -> set[str]:
     """The attributes that the boxes of a saved index constrain, read from its manifest alone."""
-    axes = [axis for segment in _read_manifest(folder).segments for axis in segment.axes]
+    segments = _read_manifest(folder).segments
+    axes = [axis for segment in segments for axis in segment.axes]
     names = {axis.attribute for axis in axes if axis.expression is None}
-    return names.union(*(names_on(Derived(axis.expression)) for axis in axes if axis.expression is not None))
+    codes = [axis.expression for axis in axes if axis.expression is not None]
+    codes += [code for segment in segments for code in segment.lists]
+    return names.union(*(names_on(Derived(code)) for code in codes))
 
 
 def load_segments(folder: Path, *, verify: bool) -> tuple[Segment, ...]:
@@ -236,8 +259,21 @@ def _segment(described: _Segment, arrays: Mapping[str, npt.NDArray[Any]], ids: p
         several=described.several,
         residuals=Residuals.decoded(arrays["residuals"].tobytes()),
         derived=tuple(Derived(axis.expression) for axis in described.axes if axis.expression is not None),
+        members=_members(described, arrays),
     )
     return Segment(part, ids, arrays["live"], IdLookup(ids))
+
+
+def _members(described: _Segment, arrays: Mapping[str, npt.NDArray[Any]]) -> Members | None:
+    if not described.lists:
+        return None
+    return Members(
+        tuple(map(Derived, described.lists)),
+        Vocabulary(**{field: arrays[f"vocabulary.{field}"] for field in Vocabulary._fields}),
+        Postings(**{field: arrays[f"postings.{field}"] for field in Postings._fields}),
+        described.first_place,
+        *(arrays[f"tested.{name}"] for name in ("places", "starts", "members")),
+    )
 
 
 def _axis(number: int, described: _Axis, arrays: Mapping[str, npt.NDArray[Any]]) -> Axis:

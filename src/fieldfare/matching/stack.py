@@ -62,7 +62,9 @@ class SegmentStack:
         """The attributes that conditions ask about."""
         parts = [segment.part for segment in self.segments]
         names = {name for part in parts for name in (*part.attributes, *part.residuals.attributes)}
-        return tuple(sorted(names.union(*(names_on(axis) for part in parts for axis in part.derived))))
+        axes = [axis for part in parts for axis in part.derived]
+        axes += [axis for part in parts if part.members is not None for axis in part.members.lists]
+        return tuple(sorted(names.union(*map(names_on, axes))))
 
     @cached_property
     def has_dotted(self) -> bool:
@@ -81,7 +83,7 @@ class SegmentStack:
                 continue
             batch = batch or batch_of_rows([event], self.attributes)
             matches = segment.part.match(batch, segment.part.owners, np.int32, _SINGLE_EXPECTED)
-            owners = np.sort(np.concatenate([matches.values, matches.extra_values]))
+            owners = np.sort(np.concatenate([some for one in matches for some in (one.values, one.extra_values)]))
             found.extend(segment.ids.take(pa.array(owners)).to_pylist())
         return found
 
@@ -100,11 +102,15 @@ class SegmentStack:
         """The same for a batch."""
         expected = int(batch.rows * self._matches_per_event * 1.1)
         label_type = np.int32 if self.has_string_ids else np.int64
-        found = [segment.part.match(batch, segment.labels, label_type, expected) for segment in self.segments]
+        by_segment = [segment.part.match(batch, segment.labels, label_type, expected) for segment in self.segments]
+        found = [matches for several in by_segment for matches in several]
+        starts = [
+            start for start, several in zip(self._label_starts, by_segment, strict=True) for _ in range(len(several))
+        ]
         if len(found) == 1 and not found[0].reordered and not len(found[0].extra_events):
             offsets, labels = found[0].ends, found[0].values
         else:
-            offsets, labels = _put_together(found, self._label_starts, batch.rows, label_type)
+            offsets, labels = _put_together(found, starts, batch.rows, label_type)
         if batch.rows:
             self._matches_per_event = max(1.0, len(labels) / batch.rows)
         return offsets, labels

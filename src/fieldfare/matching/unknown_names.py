@@ -21,16 +21,29 @@ def names_of_schema(schema: pa.Schema) -> list[str]:
     return list(_names(schema, ""))
 
 
+MAP_KEYS = ".*"  # stands behind the name of a map: it may have any key
+
+
 def _names(fields: Iterable[pa.Field], prefix: str) -> Iterator[str]:
     for field in fields:
         yield prefix + field.name
+        if pa.types.is_map(field.type):
+            yield prefix + field.name + MAP_KEYS
         if pa.types.is_struct(field.type):
             yield from _names(field.type, f"{prefix}{field.name}.")
 
 
 def told_unknown(attributes: Iterable[str], known: Collection[str]) -> list[str]:
     """A sentence about each attribute that is not known."""
-    return [_sentence(name, likely_name(name, known)) for name in attributes if name not in known]
+    plain = [name for name in known if not name.endswith(MAP_KEYS)]
+    return [_sentence(name, likely_name(name, plain)) for name in attributes if not is_known(name, known)]
+
+
+def is_known(name: str, known: Collection[str]) -> bool:
+    """Whether a schema has an attribute, perhaps as the key of a map."""
+    parts = name.split(".")
+    starts = (".".join(parts[:count]) + MAP_KEYS for count in range(1, len(parts)))
+    return name in known or any(start in known for start in starts)
 
 
 def _sentence(name: str, meant: str | None) -> str:
@@ -45,7 +58,7 @@ def errors_of_case(
     conditions: Sequence[str], attributes: Iterable[str], known: Collection[str]
 ) -> dict[int, UnknownAttributeError]:
     """The conditions, by number, that write a known name in another case; `attributes` are those of them all."""
-    meant = {name: likely_name(name, known) for name in attributes if name not in known}
+    meant = {name: likely_name(name, known) for name in attributes if not is_known(name, known)}
     wrong = {name: other for name, other in meant.items() if other is not None and is_other_case(name, other)}
     if not wrong:
         return {}
@@ -56,6 +69,9 @@ def errors_of_case(
         boxes += [box for box, tests in table.tests.items() if name in attributes_of(tests)]
         boxes += [
             box for axis, column in table.derived.items() if name in names_on(axis) for box in column.boxes.tolist()
+        ]
+        boxes += [
+            box for lists, some in table.members.items() if name in names_on(lists) for box in some.boxes.tolist()
         ]
         for number in {int(table.owners[box]) for box in boxes}:
             text = conditions[number]

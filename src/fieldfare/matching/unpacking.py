@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from fieldfare.boxes import AxisColumn, BoxTable
 from fieldfare.matching.lanes import LANES
+from fieldfare.matching.members import Members
 from fieldfare.matching.part import Part
 from fieldfare.matching.promotion import with_derived, with_intervals
 from fieldfare.matching.tree import PLAIN, Tree
@@ -25,6 +26,9 @@ def boxes_of_part(part: Part) -> BoxTable:
     for tile in range(len(tree.tile_modes)):
         for use in range(tree.tile_uses[tile], tree.tile_uses[tile + 1]):
             found.setdefault(int(tree.tile_attributes[use]), []).append(_slots_of_use(tree, tile, use, alive))
+    if part.members is not None:
+        for attribute, slots in _slots_of_posted(part.members, alive).items():
+            found.setdefault(attribute, []).append(slots)
     axes: dict[str, AxisColumn] = {}
     promoted: dict[Derived, AxisColumn] = {}
     for attribute, pieces in sorted(found.items()):
@@ -40,9 +44,14 @@ def boxes_of_part(part: Part) -> BoxTable:
             promoted[part.derived[attribute - len(part.attributes)]] = column
     words = np.diff(tree.tile_words)
     modes = np.repeat(tree.tile_modes, words * LANES)
+    members = {}
+    if part.members is not None:
+        padding = np.full(part.members.first_place - len(modes), PLAIN, np.int8)
+        modes = np.concatenate([modes, padding, part.members.postings.modes])
+        members = part.members.columns_at(number_of, alive)
     tests = {int(number_of[place]): tests for place, tests in part.residuals.tests().items() if alive[place]}
     left, derived = _with_derived(promoted, tests)
-    return BoxTable(part.owners[places], axes, modes[places] != PLAIN, left, derived)
+    return BoxTable(part.owners[places], axes, modes[places] != PLAIN, left, derived, members)
 
 
 def _with_derived(
@@ -58,6 +67,20 @@ def _with_derived(
         if others:
             left[box] = others
     return left, with_intervals(promoted, demoted)
+
+
+def _slots_of_posted(
+    members: Members, alive: npt.NDArray[np.bool_]
+) -> dict[int, tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    """By attribute, the places of the live boxes that are found by members, and their slots."""
+    postings = members.postings
+    places = np.repeat(np.arange(len(postings.modes)), np.diff(postings.interval_starts)) + members.first_place
+    found = {}
+    for attribute in np.unique(postings.interval_axes).tolist():
+        at = np.flatnonzero((postings.interval_axes == attribute) & alive[places])
+        lows, highs = postings.interval_lows[at].astype(np.int64), postings.interval_highs[at].astype(np.int64)
+        found[attribute] = places[at], lows, highs
+    return found
 
 
 def _slots_of_use(

@@ -46,7 +46,7 @@ class Covering:
         """A covering of conditions that were compiled in bulk."""
         if boxes_max < 1:
             raise ValueError("a covering needs at least one box: boxes_max is 1 or more")
-        if table.derived:
+        if table.derived or table.members:
             table = with_requirements(table)
         boxes = few_boxes(table, boxes_max)
         while len(encode_boxes(boxes)) > bytes_max:

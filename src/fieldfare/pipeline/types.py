@@ -22,7 +22,7 @@ from fieldfare.errors import ConditionTypeError, EventError
 from fieldfare.language import compile as compile_condition
 from fieldfare.language import compile_many
 from fieldfare.language.expressions import functions_in
-from fieldfare.matching.arrow import attribute_type
+from fieldfare.matching.arrow import attribute_type, is_list
 from fieldfare.matching.passing import names_on
 from fieldfare.matching.unknown_names import errors_of_case, names_of_schema, told_unknown
 from fieldfare.model import Section
@@ -53,7 +53,7 @@ def check_types(subscriptions: pa.Table, schema: pa.Schema, zone: str = "UTC") -
     """
     conditions = subscriptions.column("condition").to_pylist()
     boxes = compile_many(conditions).table
-    names = set(boxes.axes).union(*map(names_on, boxes.derived))
+    names = set(boxes.axes).union(*map(names_on, (*boxes.derived, *boxes.members)))
     if zone not in _UTC:
         _refuse_local_times(boxes, conditions, zone)
     known = {name: section for name in names if (section := _section(attribute_type(schema, name))) is not None}
@@ -68,11 +68,11 @@ def check_types(subscriptions: pa.Table, schema: pa.Schema, zone: str = "UTC") -
             raise
 
 
-def _refuse_maps(names: Collection[str], schema: pa.Schema) -> None:
+def _refuse_fields_of_lists(names: Collection[str], schema: pa.Schema) -> None:
     for name in sorted(names):
         root = name.partition(".")[0]
-        if root != name and root in schema.names and pa.types.is_map(schema.field(root).type):
-            reason = f"{root} is a map, and {name} is not looked up in it: select the key as a column of its own"
+        if root != name and name not in schema.names and root in schema.names and is_list(schema.field(root).type):
+            reason = f"{root} is a list, and {name} is no attribute: write exists({root}, member -> …), or {root}[0]"
             raise EventError(name, reason)
 
 
@@ -99,7 +99,7 @@ def check_names(subscriptions: pa.Table, attributes: Sequence[str], schema: pa.S
 
     `attributes` are those that the subscriptions ask about.
     """
-    _refuse_maps(attributes, schema)
+    _refuse_fields_of_lists(attributes, schema)
     known = names_of_schema(schema)
     conditions = subscriptions.column("condition").to_pylist()
     for number, error in sorted(errors_of_case(conditions, attributes, known).items()):

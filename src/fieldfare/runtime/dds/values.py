@@ -1,7 +1,7 @@
 """Samples as events and back: a translator for each DDS type, made once from the type that was discovered.
 
 Members become JSON values of their names: numbers, strings, booleans and names of enumerators are attributes at the
-edge, an inner struct gives attributes with dotted names, and lists are carried along. What JSON does not have is
+edge, an inner struct gives attributes with dotted names, and lists are lists. What JSON does not have is
 written so that the type tells how to read it: a number that is not finite, or beyond 64 bits with a sign, is a string;
 bytes are a list with one string of base64; a union is an object of `discriminator` and `value`.
 """

@@ -27,7 +27,7 @@ from fieldfare.runtime.gateway.problems import ProblemError, invalid
 
 _NOUNS = {
     Section.NULL: "missing",
-    Section.NAN: "NaN",
+    Section.NAN: "a list",  # for JSON has no NaN
     Section.BOOLEAN: "a boolean",
     Section.NUMBER: "a number",
     Section.STRING: "a string",
@@ -160,6 +160,8 @@ def _section_of(value: object) -> Section | None:
             return Section.NUMBER
         case str():
             return Section.STRING
+        case list():
+            return Section.NAN
         case _:
             return None  # a range
 
@@ -184,5 +186,5 @@ def _names(part: Condition) -> set[str]:
     for box in part.boxes:
         names |= box.intervals.keys()
         names |= attributes_of_tests(box.tests)
-        names = names.union(*map(names_on, box.derived))
+        names = names.union(*map(names_on, box.derived), *(names_on(member.lists) for member in box.members))
     return names

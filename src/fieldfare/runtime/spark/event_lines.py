@@ -2,7 +2,7 @@
 
 Spark wants to know the columns and their types. Where the operator has not said them, they are learned: an attribute is
 of the kind that its first value had, and a value of another kind is left out, since it could match nothing. Numbers are
-DOUBLE, inner objects give dotted names, as they do at an edge.
+DOUBLE, inner objects give dotted names, as they do at an edge, and the members of a list must be of one kind.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from fieldfare.store.outputs import BATCH_ID, SUBSCRIPTION_IDS
 EVENT, MARK = "_fieldfare", "_mark"
 COLUMNS_MAX = 300  # with the length of names, they bound the pipeline's command line
 _RANGE = "STRUCT<low: DOUBLE, high: DOUBLE>"
+_LISTS = {"ARRAY<STRING>", "ARRAY<DOUBLE>", "ARRAY<BOOLEAN>"}
 _RESERVED = {BATCH_ID, SUBSCRIPTION_IDS, "subscription_id"}  # columns of the pipeline's output
 _column_name = re.compile(r"[^\W\d_][\w.-]{0,63}")
 _encode = msgspec.json.Encoder().encode
@@ -113,7 +114,7 @@ class Columns:
         return {
             name: {"low": value.low, "high": value.high} if isinstance(value, Range) else value
             for name, value in row.items()
-            if name in kinds and kinds[name] == _kind(value)
+            if name in kinds and (kinds[name] == _kind(value) or (_has_no_kind(value) and kinds[name] in _LISTS))
         }
 
 
@@ -125,6 +126,15 @@ def _kind(value: object) -> str | None:
             return "DOUBLE"
         case str():
             return "STRING"
+        case list():
+            of_members = {_kind(member) for member in value if member is not None} or {"STRING"}
+            kind = f"ARRAY<{of_members.pop()}>"
+            return kind if not of_members and kind in _LISTS else None
         case Range() if _kind(value.low) == _kind(value.high) == "DOUBLE":
             return _RANGE
     return None
+
+
+def _has_no_kind(value: object) -> bool:
+    """Whether a value is a list that says nothing of its members' kind."""
+    return isinstance(value, list) and all(member is None for member in value)
