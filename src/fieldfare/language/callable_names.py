@@ -7,9 +7,11 @@ import difflib
 from fieldfare.errors import ConditionError, UnsupportedConditionError
 from fieldfare.language.functions import FUNCTIONS, INTERNAL, SYNONYMS
 from fieldfare.language.kinds import CAST_TYPES
+from fieldfare.language.place_calls import PLACE_NAMES
 
 FORMS = {"case", "cast", "coalesce", "greatest", "if", "ifnull", "ip_in", "isnotnull", "isnull", "least", "mod"}
 FORMS |= {"nullif", "nvl", "try_cast"}
+FORMS |= PLACE_NAMES
 CALLABLE = frozenset({*FUNCTIONS, *SYNONYMS, *FORMS, *CAST_TYPES} - INTERNAL)
 
 _INSTEAD = {

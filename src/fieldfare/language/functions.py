@@ -12,6 +12,7 @@ from typing import Any
 
 from fieldfare.language import network_functions as network
 from fieldfare.language import number_functions as number
+from fieldfare.language import places
 from fieldfare.language import text_functions as text
 from fieldfare.language import time_functions as time
 from fieldfare.language.kinds import Kind
@@ -91,6 +92,9 @@ FUNCTIONS: dict[str, Function] = {
     "add_microseconds": Function((TIME, INTEGER), TIME, time.plus_microseconds),  # what at + INTERVAL 1 HOUR becomes
     "add_months": Function((TIME, INTEGER), TIME, time.plus_months),  # what at + INTERVAL 1 MONTH becomes
     "date_text": Function((TIME,), TEXT, time.date_text),  # the text of a date, where a text is needed
+    "st_covers": Function((TEXT, NUMBER, NUMBER), BOOLEAN, places.covers, converts=False),
+    "st_contains": Function((TEXT, NUMBER, NUMBER), BOOLEAN, places.contains, converts=False),
+    "st_distancesphere": Function((NUMBER, NUMBER, NUMBER, NUMBER), NUMBER, places.distance_sphere),
     "ip": Function((TEXT,), TEXT, network.sortable),  # what ip_in compares
 }
 SYNONYMS = {

@@ -24,6 +24,7 @@ from sqlglot.parsers.spark import SparkParser
 
 from fieldfare.errors import UnsupportedConditionError
 from fieldfare.matching import oracle_functions as functions
+from fieldfare.matching import oracle_places
 from fieldfare.model import Range, Scalar, SubscriptionId
 
 
@@ -351,7 +352,17 @@ def _called(name: str, arguments: list[Value], node: exp.Expr | None = None) -> 
             return None
         number: float | None = functions.of_numbers(name, *arguments)
         return number
-    return functions.of_texts(name, [functions.text(argument) for argument in arguments], arguments)
+    return _of_others(name, arguments)
+
+
+def _of_others(name: str, arguments: list[Value]) -> Value:
+    """A call about places or texts."""
+    found: Value
+    if name.startswith("st_"):
+        found = oracle_places.called(name, arguments)
+    else:
+        found = functions.of_texts(name, [functions.text(argument) for argument in arguments], arguments)
+    return found
 
 
 def _of_time(name: str, microseconds: int, arguments: list[Value]) -> Value:
