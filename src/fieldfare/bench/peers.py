@@ -23,9 +23,12 @@ class Peer:
     module: str
     engine: str
     boxes_only: bool = False
+    regions_only: bool = False
 
     def knows(self, workload: Workload) -> bool:
         """Whether it can hold these subscriptions at all."""
+        if workload.is_regions or self.regions_only:
+            return workload.is_regions and self.regions_only
         return workload.is_boxes or not self.boxes_only
 
     def build(self, workload: Workload, live: int) -> ChangingEngine:
@@ -43,4 +46,5 @@ PEERS: dict[str, Peer] = {
     "numpy": Peer("brute force by column", "fieldfare.bench.numpy_peer", "NumpyEngine"),
     "duckdb": Peer("a join on one thread", "fieldfare.bench.duckdb_peer", "DuckdbEngine"),
     "rtree": Peer("libspatialindex, for boxes", "fieldfare.bench.rtree_peer", "RtreeEngine", boxes_only=True),
+    "shapely": Peer("GEOS, for places", "fieldfare.bench.shapely_peer", "ShapelyEngine", regions_only=True),
 }

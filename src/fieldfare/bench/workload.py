@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -96,6 +96,16 @@ class Choices:
         return Choices(self.vocabulary, self.masks[start:stop])
 
 
+class ColumnOfRegions(Protocol):
+    """Subscription i wants a place in region i: see geofences.py. An event's column holds longitude + latitude * 1j."""
+
+    def holds(self, place: complex) -> Bools:
+        """Whether a place satisfies each subscription."""
+
+    def between(self, start: int, stop: int) -> ColumnOfRegions:
+        """The column of some of the subscriptions."""
+
+
 Column = WantedRanges | Equals | Prefixes | Choices
 
 EVENTS = 65_536
@@ -119,7 +129,7 @@ class Workload:
 
     name: str
     ids: Ids
-    columns: Mapping[str, Column]
+    columns: Mapping[str, Column | ColumnOfRegions]
     values: Mapping[str, npt.NDArray[Any]]  # the events as the columns read them: floats, or codes of strings
     events: pa.Table  # the same events, as a user has them
     conditions: pa.Table | None = None  # subscription_id and condition; None where subscriptions are boxes
@@ -132,6 +142,11 @@ class Workload:
     def is_boxes(self) -> bool:
         """Every subscription bounds every attribute on both sides."""
         return self.conditions is None
+
+    @property
+    def is_regions(self) -> bool:
+        """The subscriptions are regions of places."""
+        return "place" in self.columns
 
     def brute_force(self, row: int) -> Ids:
         """The ids that one event matches, ascending: every test of every subscription, nothing clever."""

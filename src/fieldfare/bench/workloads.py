@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fieldfare.bench.feeds import feeds
+from fieldfare.bench.geofences import RADIUS_KM, geofences
 from fieldfare.bench.quotes import quotes
 from fieldfare.bench.sparse import sparse
 from fieldfare.bench.spatial import bluedove, geo
@@ -38,6 +39,11 @@ WORKLOADS: dict[str, Kind] = {
     "quotes": Kind("stock quotes: a symbol, most with a rare range", quotes, (Size(1_000_000),)),
     "feeds": Kind("topic prefixes, languages, negations", feeds, (Size(200_000),)),
     "geo": Kind("clustered rectangles on a map, with a range of speeds", geo, (Size(1_000_000),)),
+    "geofences": Kind(
+        "circles and polygons of 5 to 50 corners, by their radius in km, and places",
+        geofences,
+        (Size(1_000_000, RADIUS_KM), Size(1_000_000, 4 * RADIUS_KM)),
+    ),
     "churn": Kind(
         "bluedove while 10,000 subscriptions a second come and as many go",
         bluedove,

@@ -14,10 +14,13 @@ import numpy.typing as npt
 from numba import njit, types
 
 from fieldfare.geometry.orientation import orientation
+from fieldfare.geometry.prefetching import prefetch
 from fieldfare.geometry.sphere import distance, is_on_sphere
 
 COVERS, CONTAINS, NEARER, AT_MOST = 0.0, 1.0, 2.0, 3.0  # kinds: polygon with, without its boundary; circle `<`, `<=`
 _INSIDE, _BOUNDARY, _OUTSIDE = 1, 0, -1
+_AHEAD = 8  # pairs: how far ahead of its use a region is fetched from memory
+_LINE = 8  # floats of a cache line
 _SMALL_ANGLE = 0.1  # radians: up to here the polynomial of `_haversine` is right to 1e-10
 _MARGIN = 1e-9  # what differs by less from a circle's radius is computed by the formula that defines it
 _TINY = 1e-30  # a haversine of circles smaller than an atom, whose squares are not exact any more
@@ -99,7 +102,14 @@ def regions_hold(  # noqa: PLR0913, PLR0917  # a kernel takes arrays
     held: npt.NDArray[np.bool_],
 ) -> None:
     """For each pair i, whether point number `points[i]` lies in region number `regions[i]`."""
-    for pair in range(len(regions)):
+    count = len(regions)
+    for pair in range(count):
+        if pair + 2 * _AHEAD < count:
+            prefetch(offsets, regions[pair + 2 * _AHEAD])
+        if pair + _AHEAD < count:
+            region = regions[pair + _AHEAD]
+            for at in range(offsets[region], offsets[region + 1], _LINE):
+                prefetch(data, at)
         region, point = regions[pair], points[pair]
         held[pair] = _holds(data, offsets[region], offsets[region + 1], xs[point], ys[point])
 
