@@ -69,7 +69,13 @@ def geofences(name: str, size: Size, rng: np.random.Generator) -> Workload:
     """As many circles as polygons, of a mean radius of `size.width` kilometres; places spread evenly."""
     radius_km = RADIUS_KM if size.width is None else size.width
     count = size.subscriptions
-    centres = np.round(np.column_stack([rng.uniform(-178, 178, count), rng.uniform(-LATITUDE_MAX, LATITUDE_MAX, count)]), 6)
+    east = 180.0 - max(2.0, radius_km / 30)  # no region crosses the antimeridian, of which Shapely knows nothing
+    centres = [rng.uniform(-most, most, count).round(6) for most in (east, LATITUDE_MAX)]
+    return _workload(name, size, np.column_stack(centres), radius_km, rng)
+
+
+def _workload(name: str, size: Size, centres: Floats, radius_km: float, rng: np.random.Generator) -> Workload:
+    count = len(centres)
     radii_km = rng.uniform(0.5, 1.5, count) * radius_km
     is_circle = np.arange(count) % 2 == 0
     metres = np.where(is_circle, np.round(radii_km * 1000), 0.0)
@@ -82,7 +88,8 @@ def geofences(name: str, size: Size, rng: np.random.Generator) -> Workload:
         bounds[polygons, :2] = np.minimum.reduceat(corners, firsts)
         bounds[polygons, 2:] = np.maximum.reduceat(corners, firsts)
     regions = Regions(centres, metres, ends - corner_counts, ends, corners, bounds)
-    longitude, latitude = rng.uniform(-178, 178, size.events), rng.uniform(-LATITUDE_MAX, LATITUDE_MAX, size.events)
+    east = float(np.abs(centres[:, 0]).max(initial=0.0))
+    longitude, latitude = (rng.uniform(-most, most, size.events) for most in (east, LATITUDE_MAX))
     ids = subscription_ids(count)
     return Workload(
         name,
@@ -96,7 +103,7 @@ def geofences(name: str, size: Size, rng: np.random.Generator) -> Workload:
 
 
 def _corners(centres: Floats, radii_km: Floats, counts: Places, rng: np.random.Generator) -> Floats:
-    """Corners around their centres, at even steps with some jitter, at 0.6 to 1 of the radius: no side crosses another."""
+    """Corners around their centres, at even steps with some jitter, at 0.6 to 1 of the radius: sides do not cross."""
     total = int(counts.sum())
     owner = np.repeat(np.arange(len(counts)), counts)
     number = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
