@@ -45,7 +45,7 @@ class Regions:
 
     def distances(self, place: complex | npt.NDArray[np.complex128], numbers: Places) -> Floats:
         """The metres from a place to the centres of some regions, by the haversine formula."""
-        x, y = np.real(place), np.imag(place)
+        x, y = place.real, place.imag
         longitude, latitude = self.centres[numbers].T
         across, along = np.sin(np.radians(latitude - y) / 2), np.sin(np.radians(longitude - x) / 2)
         square = across**2 + np.cos(np.radians(y)) * np.cos(np.radians(latitude)) * along**2
@@ -53,8 +53,9 @@ class Regions:
 
     def between(self, start: int, stop: int) -> Regions:
         """The column of some of the subscriptions."""
-        columns = (self.centres, self.metres, self.starts, self.ends)
-        return Regions(*(column[start:stop] for column in columns), self.corners, self.bounds[start:stop])
+        part = slice(start, stop)
+        starts, ends = self.starts[part], self.ends[part]
+        return Regions(self.centres[part], self.metres[part], starts, ends, self.corners, self.bounds[part])
 
 
 def _is_inside(corners: Floats, x: float, y: float) -> bool:
@@ -94,11 +95,12 @@ def _workload(name: str, size: Size, centres: Floats, radius_km: float, rng: np.
     return Workload(
         name,
         ids,
-        {"place": regions},
+        {},
         {"place": longitude + 1j * latitude},
         pa.table({"longitude": longitude, "latitude": latitude}),
         conditions_table(ids, [_condition(regions, number) for number in range(count)]),
         radius_km,
+        regions,
     )
 
 

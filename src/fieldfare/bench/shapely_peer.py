@@ -26,7 +26,7 @@ class ShapelyEngine:
 
     def __init__(self, workload: Workload, live: int) -> None:
         self._ids = workload.ids
-        self._regions = cast("Regions", workload.columns["place"]).between(0, live)
+        self._regions = cast("Regions", workload.regions).between(0, live)
         places = workload.values["place"]
         self._places = places
         self._points = shapely.points(places.real, places.imag)

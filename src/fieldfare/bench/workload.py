@@ -129,11 +129,12 @@ class Workload:
 
     name: str
     ids: Ids
-    columns: Mapping[str, Column | ColumnOfRegions]
+    columns: Mapping[str, Column]
     values: Mapping[str, npt.NDArray[Any]]  # the events as the columns read them: floats, or codes of strings
     events: pa.Table  # the same events, as a user has them
     conditions: pa.Table | None = None  # subscription_id and condition; None where subscriptions are boxes
     width: float | None = None
+    regions: ColumnOfRegions | None = None  # in place of columns; the events' values are called place
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -146,13 +147,15 @@ class Workload:
     @property
     def is_regions(self) -> bool:
         """The subscriptions are regions of places."""
-        return "place" in self.columns
+        return self.regions is not None
 
     def brute_force(self, row: int) -> Ids:
         """The ids that one event matches, ascending: every test of every subscription, nothing clever."""
         holds = np.ones(len(self), np.bool_)
         for attribute, column in self.columns.items():
             holds &= column.holds(self.values[attribute][row])
+        if self.regions is not None:
+            holds &= self.regions.holds(self.values["place"][row])
         return self.ids[holds]
 
     def between(self, start: int, stop: int) -> Workload:
@@ -161,6 +164,7 @@ class Workload:
             self,
             ids=self.ids[start:stop],
             columns={attribute: column.between(start, stop) for attribute, column in self.columns.items()},
+            regions=None if self.regions is None else self.regions.between(start, stop),
             conditions=None if self.conditions is None else self.conditions.slice(start, stop - start),
         )
 

@@ -105,11 +105,11 @@ def regions_hold(  # noqa: PLR0913, PLR0917  # a kernel takes arrays
     count = len(regions)
     for pair in range(count):
         if pair + 2 * _AHEAD < count:
-            prefetch(offsets, regions[pair + 2 * _AHEAD])
+            prefetch(offsets, regions[pair + 2 * _AHEAD])  # type: ignore[call-arg]  # Numba gives the first
         if pair + _AHEAD < count:
             region = regions[pair + _AHEAD]
             for at in range(offsets[region], offsets[region + 1], _LINE):
-                prefetch(data, at)
+                prefetch(data, at)  # type: ignore[call-arg]
         region, point = regions[pair], points[pair]
         held[pair] = _holds(data, offsets[region], offsets[region + 1], xs[point], ys[point])
 

@@ -20,7 +20,7 @@ _INSTEAD = {
     "some": "use IN, or AND and OR",
     "exists": "a subquery is not supported: a condition is about one event",
     **dict.fromkeys(("current_timestamp", "now", "current_date"), "write the date or timestamp itself"),
-    **dict.fromkeys(("regexp_like", "regexp", "rlike", "regexp_extract"), "use LIKE, startswith, endswith or contains"),
+    "regexp_extract": "use RLIKE, LIKE or substring",
     **dict.fromkeys(("date_add", "dateadd"), "write at + INTERVAL 1 DAY"),
     "date_sub": "write at - INTERVAL 1 DAY",
     "to_date": "write date(x)",

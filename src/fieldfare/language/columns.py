@@ -269,6 +269,9 @@ class _Columns:
 
     def _same(self, node: tree.Compare | tree.Missing | tree.Truth, *, truth: bool) -> Sets:
         """A leaf without literals: the same intervals in every row."""
+        operands = (node.left, node.right) if isinstance(node, tree.Compare) else (node.operand,)
+        if any(map(tree.slots_in, operands)):
+            raise UnfitShapeError
         try:
             products = Leaves.of("", (), {}).products(node, Side.TRUE if truth else Side.FALSE)
         except ConditionError as error:

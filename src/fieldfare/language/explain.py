@@ -211,6 +211,8 @@ def _call_text(call: Call) -> str:
             return f"{parts[0]} IS NULL"
         case "like":
             return f"{parts[0]} LIKE {parts[1]}"
+        case "rlike":
+            return f"{parts[0]} RLIKE {parts[1]}"
         case "cast":
             return f"cast({expression_text(call.arguments[0])} AS {parts[1].strip(chr(39))})"
         case "case":
@@ -227,4 +229,4 @@ def _operand_text(side: Expression) -> str:
     return f"({expression_text(side)})" if is_phrase or isinstance(side, Arithmetic) else expression_text(side)
 
 
-_PHRASES = {"and", "or", "not", "isnull", "like"}
+_PHRASES = {"and", "or", "not", "isnull", "like", "rlike"}

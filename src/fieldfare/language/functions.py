@@ -12,7 +12,7 @@ from typing import Any
 
 from fieldfare.language import network_functions as network
 from fieldfare.language import number_functions as number
-from fieldfare.language import places
+from fieldfare.language import places, regular_expressions
 from fieldfare.language import text_functions as text
 from fieldfare.language import time_functions as time
 from fieldfare.language.kinds import Kind
@@ -67,6 +67,7 @@ FUNCTIONS: dict[str, Function] = {
     "locate": Function((TEXT, TEXT, INTEGER), INTEGER, text.locate, optional=1),
     "instr": Function((TEXT, TEXT), INTEGER, text.instr),
     "like": Function((TEXT, TEXT, TEXT), BOOLEAN, text.like, converts=False),
+    "rlike": Function((TEXT, TEXT), BOOLEAN, regular_expressions.found, converts=False),
     "mirrored": Function((TEXT,), TEXT, text.reverse, converts=False),  # what LIKE '%end' looks at
     "abs": Function((NUMBER,), NUMBER, number.absolute),
     "ceil": Function((NUMBER,), INTEGER, number.ceil),
@@ -109,5 +110,6 @@ SYNONYMS = {
     "pow": "power",
     "signum": "sign",
     "dayofmonth": "day",
+    "regexp_like": "rlike",
 }
 INTERNAL = {"like", "mirrored", "add_microseconds", "add_months", "date_text", "ip"}  # not called by their names

@@ -124,6 +124,10 @@ def _predicate(node: exp.Expr, event: Point) -> Truth:
             texts = (_text(_operand(side, event)) for side in (node.this, node.expression))
             lowered = [None if text is None else text.lower() for text in texts]
             return _like(lowered[0], lowered[1], "\\")
+        case exp.RegexpLike():  # patterns that Python and Java read alike
+            text, pattern = _operand(node.this, event), _operand(node.expression, event)
+            both = isinstance(text, str) and isinstance(pattern, str)
+            return re.search(pattern, text) is not None if both else None  # type: ignore[arg-type]
         case exp.Escape(this=exp.Like() as like):
             answer = _like(_operand(like.this, event), _operand(like.expression, event), node.expression.this)
             return _not(answer) if like.args.get("negate") else answer
