@@ -202,20 +202,28 @@ class DerivedWithin(msgspec.Struct, frozen=True, tag=True, cache_hash=True):
     intervals: tuple[Interval, ...]
 
 
+class InRegion(msgspec.Struct, frozen=True, tag=True, cache_hash=True, gc=False):
+    """A residual test whether the point of two attributes lies in a region, a row of floats (geometry/regions.py)."""
+
+    x: str
+    y: str
+    region: bytes
+
+
 class AllOf(msgspec.Struct, frozen=True, tag=True, cache_hash=True):
     """A residual test that holds where all of its tests hold; without any, it always holds."""
 
-    tests: tuple[Comparison | Like | Within | DerivedWithin | AllOf | AnyOf, ...]
+    tests: tuple[Comparison | Like | InRegion | Within | DerivedWithin | AllOf | AnyOf, ...]
 
 
 class AnyOf(msgspec.Struct, frozen=True, tag=True, cache_hash=True):
     """A residual test that holds where some of its tests hold; without any, it never holds."""
 
-    tests: tuple[Comparison | Like | Within | DerivedWithin | AllOf | AnyOf, ...]
+    tests: tuple[Comparison | Like | InRegion | Within | DerivedWithin | AllOf | AnyOf, ...]
 
 
 CombinedTest = Within | DerivedWithin | AllOf | AnyOf
-Test = Comparison | Like | CombinedTest
+Test = Comparison | Like | InRegion | CombinedTest
 
 
 @dataclass(frozen=True, slots=True)

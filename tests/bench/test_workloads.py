@@ -120,6 +120,15 @@ def test_geo_is_clustered_and_its_sizes_follow_a_power_law() -> None:
     assert cells.shape[1] < 4_000
 
 
+def test_geofences_are_as_many_circles_as_polygons_of_5_to_50_corners() -> None:
+    workload = generate("geofences", Size(4_000, 260.0, 400), 1)
+    texts = conditions(workload)
+    corners = [text.count(",") - 2 for text in texts if "POLYGON" in text]
+    assert (len(corners), min(corners), max(corners)) == (2_000, 5, 50)
+    matches = np.mean([len(workload.brute_force(event)) for event in range(400)])
+    assert 0.5 < matches < 4
+
+
 def test_sizes_are_the_usual_ones_or_the_one_asked_for() -> None:
     usual = list(sizes(WORKLOADS["large"], None, None, None))
     assert [(size.subscriptions, size.width) for size in usual] == [(1_000_000, 50.0), (4_000_000, 25.0)]

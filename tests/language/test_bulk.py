@@ -55,6 +55,13 @@ def boxes_by_owner(table: BoxTable) -> dict[int, list[object]]:
     return result
 
 
+@pytest.mark.parametrize("condition", ["startswith(x, '{}')", "left(x, {}) IS NULL", "NOT contains(x, '{}')"])
+def test_conditions_that_are_calls_with_literals_are_compiled_in_bulk_too(condition: str) -> None:
+    compiled = language.compile_many([condition.format(number) for number in range(20)])
+    assert not compiled.errors
+    assert sorted(set(compiled.table.owners.tolist())) == list(range(20))
+
+
 def compiled_singly(text: str, limits: language.Limits) -> tuple[Boxes, ConditionError | None]:
     try:
         return boxes_of_condition(language.compile(text, limits=limits)), None

@@ -111,6 +111,7 @@ def test_holds(test: Test, event: Event) -> bool:
     if isinstance(test, AllOf | AnyOf):
         held = [test_holds(part, event) for part in test.tests]
         return all(held) if isinstance(test, AllOf) else any(held)
+    assert isinstance(test, Comparison)
     return compared(test.operator, calculated(test.left, event), calculated(test.right, event)) is True
 
 

@@ -300,3 +300,19 @@ def test_time_functions_need_a_session_in_utc(spark: SparkSession) -> None:
             match(events, subscriptions)
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def test_places_and_regular_expressions_are_matched_in_spark_too(spark: SparkSession) -> None:
+    rows = [(1, 13.4, 52.5, "banana"), (2, 179.99, -17.0, "a\n"), (3, None, 5.0, None), (4, 5.0, 5.0, "b")]
+    places = spark.createDataFrame(rows, "event_id INT, longitude DOUBLE, latitude DOUBLE, name STRING")
+    conditions = {
+        "Berlin": "ST_DistanceSphere(ST_Point(longitude, latitude), ST_Point(13.405, 52.52)) < 25000",
+        "Fiji": "ST_DistanceSphere(ST_Point(longitude, latitude), ST_Point(-179.9, -17)) < 25000",
+        "square": "ST_Covers(ST_GeomFromText('POLYGON((0 0, 5 0, 5 5, 0 5, 0 0))'), ST_Point(longitude, latitude))",
+        "pattern": "name RLIKE 'a$'",
+    }
+    found = {
+        row.event_id: sorted(row.subscription_ids) for row in match(places, subscriptions(spark, conditions)).collect()
+    }
+    assert found == {1: ["Berlin", "pattern"], 2: ["Fiji", "pattern"], 3: [], 4: ["square"]}
+    assert {row.event_id for row in places.where(conditions["pattern"]).collect()} == {1, 2}

@@ -24,11 +24,14 @@ class Peer:
     engine: str
     boxes_only: bool = False
     for_lists: tuple[str, str] | None = None  # the module and engine for workloads of lists
+    regions_only: bool = False
 
     def knows(self, workload: Workload) -> bool:
         """Whether it can hold these subscriptions at all."""
         if workload.has_lists:
             return self.for_lists is not None
+        if workload.is_regions or self.regions_only:
+            return workload.is_regions and self.regions_only
         return self.engine != "" and (workload.is_boxes or not self.boxes_only)
 
     def build(self, workload: Workload, live: int) -> ChangingEngine:
@@ -59,4 +62,5 @@ PEERS: dict[str, Peer] = {
     ),
     "inverted": Peer("an inverted index by hand, for lists", "", "", for_lists=(_LISTS, "InvertedEngine")),
     "rtree": Peer("libspatialindex, for boxes", "fieldfare.bench.rtree_peer", "RtreeEngine", boxes_only=True),
+    "shapely": Peer("GEOS, for places", "fieldfare.bench.shapely_peer", "ShapelyEngine", regions_only=True),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -115,6 +115,16 @@ class WantedMembers:
         return WantedMembers(self.offsets[start : stop + 1] - first, self.codes[first:last])
 
 
+class ColumnOfRegions(Protocol):
+    """Subscription i wants a place in region i: see geofences.py. An event's column holds longitude + latitude * 1j."""
+
+    def holds(self, place: complex) -> Bools:
+        """Whether a place satisfies each subscription."""
+
+    def between(self, start: int, stop: int) -> ColumnOfRegions:
+        """The column of some of the subscriptions."""
+
+
 Column = WantedRanges | Equals | Prefixes | Choices | WantedMembers
 
 EVENTS = 65_536
@@ -143,6 +153,7 @@ class Workload:
     events: pa.Table  # the same events, as a user has them
     conditions: pa.Table | None = None  # subscription_id and condition; None where subscriptions are boxes
     width: float | None = None
+    regions: ColumnOfRegions | None = None  # in place of columns; the events' values are called place
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -157,11 +168,18 @@ class Workload:
         """Some attribute is a list."""
         return any(isinstance(column, WantedMembers) for column in self.columns.values())
 
+    @property
+    def is_regions(self) -> bool:
+        """The subscriptions are regions of places."""
+        return self.regions is not None
+
     def brute_force(self, row: int) -> Ids:
         """The ids that one event matches, ascending: every test of every subscription, nothing clever."""
         holds = np.ones(len(self), np.bool_)
         for attribute, column in self.columns.items():
             holds &= column.holds(self.values[attribute][row])
+        if self.regions is not None:
+            holds &= self.regions.holds(self.values["place"][row])
         return self.ids[holds]
 
     def between(self, start: int, stop: int) -> Workload:
@@ -170,6 +188,7 @@ class Workload:
             self,
             ids=self.ids[start:stop],
             columns={attribute: column.between(start, stop) for attribute, column in self.columns.items()},
+            regions=None if self.regions is None else self.regions.between(start, stop),
             conditions=None if self.conditions is None else self.conditions.slice(start, stop - start),
         )
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from fieldfare.bench.feeds import feeds
 from fieldfare.bench.member_workloads import alerts, keywords
+from fieldfare.bench.geofences import RADIUS_KM, geofences
 from fieldfare.bench.quotes import quotes
 from fieldfare.bench.sparse import sparse
 from fieldfare.bench.spatial import bluedove, geo
@@ -41,6 +42,11 @@ WORKLOADS: dict[str, Kind] = {
     "geo": Kind("clustered rectangles on a map, with a range of speeds", geo, (Size(1_000_000),)),
     "keywords": Kind("1 to 4 words that a list of 20 to 200 must have", keywords, (Size(1_000_000, events=16_384),)),
     "alerts": Kind("1 to 6 of 20,000 indicators that a list must have", alerts, (Size(1_000_000, events=16_384),)),
+    "geofences": Kind(
+        "circles and polygons of 5 to 50 corners, by their radius in km, and places",
+        geofences,
+        (Size(1_000_000, RADIUS_KM), Size(1_000_000, 4 * RADIUS_KM)),
+    ),
     "churn": Kind(
         "bluedove while 10,000 subscriptions a second come and as many go",
         bluedove,

@@ -27,7 +27,7 @@ def engine(
 ) -> None:
     """Measure the matching engine and its peers on one core, every answer checked against brute force.
 
-    Workloads: bluedove, large, sparse, quotes, feeds, geo, churn. Peers: numpy, duckdb, rtree.
+    Workloads: bluedove, large, sparse, quotes, feeds, geo, geofences, churn. Peers: numpy, duckdb, rtree, shapely.
 
     Example: `fieldfare bench engine --workload bluedove --subscriptions 400000`
     """

@@ -8,9 +8,11 @@ from fieldfare.errors import ConditionError, UnsupportedConditionError
 from fieldfare.language.functions import FUNCTIONS, INTERNAL, SYNONYMS
 from fieldfare.language.kinds import CAST_TYPES
 from fieldfare.language.list_functions import LIST_CALLS, LIST_INTERNAL, LIST_SYNONYMS
+from fieldfare.language.place_calls import PLACE_NAMES
 
 FORMS = {"case", "cast", "coalesce", "greatest", "if", "ifnull", "ip_in", "isnotnull", "isnull", "least", "mod"}
 FORMS |= {"nullif", "nvl", "try_cast"}
+FORMS |= PLACE_NAMES
 CALLABLE = frozenset(
     {*FUNCTIONS, *SYNONYMS, *FORMS, *CAST_TYPES, *LIST_CALLS, *LIST_SYNONYMS} - INTERNAL - LIST_INTERNAL
 )
@@ -20,7 +22,7 @@ _INSTEAD = {
     "any": "use IN, or AND and OR",
     "some": "use IN, or AND and OR",
     **dict.fromkeys(("current_timestamp", "now", "current_date"), "write the date or timestamp itself"),
-    **dict.fromkeys(("regexp_like", "regexp", "rlike", "regexp_extract"), "use LIKE, startswith, endswith or contains"),
+    "regexp_extract": "use RLIKE, LIKE or substring",
     **dict.fromkeys(("date_add", "dateadd"), "write at + INTERVAL 1 DAY"),
     "date_sub": "write at - INTERVAL 1 DAY",
     "to_date": "write date(x)",

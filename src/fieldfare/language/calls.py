@@ -16,6 +16,7 @@ from fieldfare.language.functions import FUNCTIONS, SYNONYMS
 from fieldfare.language.kinds import CAST_TYPES
 from fieldfare.language.list_functions import LIST_FUNCTIONS, LIST_SYNONYMS, QUANTIFIERS
 from fieldfare.language.list_syntax import quantified
+from fieldfare.language.place_calls import PARTS_OF_PLACES, PLACE_NAMES, PLACE_TESTS, place_condition, place_operand
 from fieldfare.model import Literal, Section
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ _COUNTS = {  # of the arguments of what is spelled out here: at least, at most
     "ip_in": (2, 2),
     **{name: (function.least, function.most) for name, function in LIST_FUNCTIONS.items()},
     **dict.fromkeys(QUANTIFIERS, (2, 2)),
+    **dict.fromkeys(PLACE_TESTS, (2, 2)),
+    **dict.fromkeys(PARTS_OF_PLACES, (1, 4)),
     **dict.fromkeys(CAST_TYPES, (1, 1)),
 }
 _MICROSECONDS = {
@@ -111,7 +114,8 @@ def condition_of_call(node: exp.Expression, reader: Reader) -> tree.Node:
     if name in {"isnull", "isnotnull"}:
         missing = tree.Missing(reader.operand(arguments[0], 1))
         return missing if name == "isnull" else tree.Not(missing)
-    return tree.Truth(operand_of_call(node, reader, 0))
+    in_box = place_condition(name, arguments, reader)
+    return in_box or tree.Truth(operand_of_call(node, reader, 0))
 
 
 def _light(case: tree.Case) -> tree.Node:
@@ -134,6 +138,8 @@ def operand_of_call(node: exp.Expression, reader: Reader, depth: int) -> tree.Op
         return quantified(name, nodes, reader, depth)
     if name == "if":
         return operand_of_call(exp.If(this=nodes[0], true=nodes[1], false=nodes[2]), reader, depth)
+    if name in PLACE_NAMES:
+        return place_operand(name, nodes, reader, depth)
     arguments = tuple(reader.operand(part, depth + 1) for part in nodes)
     match name:
         case "ifnull" | "nvl":

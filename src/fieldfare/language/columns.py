@@ -26,6 +26,8 @@ from fieldfare.language.kinds import Kind
 from fieldfare.language.leaves import Leaves
 from fieldfare.language.literals import MalformedLiteralError, read_literal, read_string
 from fieldfare.language.patterns import prefix_end
+from fieldfare.language.place_columns import RegionRows, circle_operands, circle_rows, polygon_rows
+from fieldfare.language.places import CIRCLE_TESTS, POLYGON_TESTS
 from fieldfare.language.times import parse_date, parse_timestamp
 from fieldfare.language.tree import Side
 from fieldfare.model import (
@@ -33,9 +35,11 @@ from fieldfare.model import (
     AxisKey,
     Cut,
     Derived,
+    InRegion,
     Interval,
     Literal,
     Section,
+    Test,
     section_end,
     section_start,
 )
@@ -84,7 +88,8 @@ def fill(
             lists: MemberColumn(np.tile(boxes, len(values)), Cuts.concatenated(values))
             for lists, values in members.items()
         }
-        tables.append(BoxTable(owners[rows], axes, np.full(len(rows), is_overlapping), {}, derived, asked))
+        tests = columns.tests_of(rows)
+        tables.append(BoxTable(owners[rows], axes, np.full(len(rows), is_overlapping), tests, derived, asked))
     return BoxTable.concatenated(tables), columns.aside
 
 
@@ -103,6 +108,7 @@ class _Columns:
     literals: Sequence[Sequence[str]]
     aside: Mask = field(init=False)  # the rows to be compiled singly
     same_cuts: dict[Cut, CutColumn] = field(init=False, default_factory=dict)
+    tests: list[list[InRegion]] = field(init=False, default_factory=list)  # residual tests, one for each row
 
     def __post_init__(self) -> None:
         self.aside = np.zeros(self.rows, np.bool_)
@@ -113,8 +119,13 @@ class _Columns:
             case tree.Not(part):
                 return self.sets(part, truth=not truth)
             case tree.And(parts) | tree.Or(parts):
+                tests_before = len(self.tests)
                 alternatives = [self.sets(part, truth=truth) for part in parts]
-                return _all(alternatives) if isinstance(node, tree.And) is truth else self._any(alternatives)
+                if isinstance(node, tree.And) is truth:
+                    return _all(alternatives)
+                if len(self.tests) > tests_before:
+                    raise UnfitShapeError
+                return self._any(alternatives)
             case tree.Compare():
                 return self._compare(node, truth=truth)
             case tree.Match(tree.Name(name), tree.Slot(number), None, False):
@@ -130,7 +141,11 @@ class _Columns:
                 numbers = [slot.number for slot in wanted if isinstance(slot, tree.Slot)]
                 if len(numbers) == len(wanted):
                     return _any_member([self._members(lists, [number]) for number in numbers])
-            case tree.Missing(operand) | tree.Truth(operand) if not tree.slots_in(operand):
+            case tree.Truth(tree.Call(function, (tree.Slot(number, _, ""), tree.Name(x), tree.Name(y)))) if (
+                function in POLYGON_TESTS and truth and x != y and not self._is_number(number)
+            ):
+                return self._regions(polygon_rows(function, self._strings(number), x, y))
+            case tree.Missing() | tree.Truth():
                 return self._same(node, truth=truth)
         raise UnfitShapeError
 
@@ -159,6 +174,8 @@ class _Columns:
 
     def _compare_expression(self, left: tree.Operand, right: tree.Operand, relation: str) -> Sets:
         """An expression of a known type and a literal of that type."""
+        if isinstance(left, tree.Call) and left.function == "st_distancesphere" and relation in CIRCLE_TESTS:
+            return self._circles(left, right, relation)
         axis, kind = self._expression(left)
         is_negative = isinstance(right, tree.Minus)
         slot = right.operand if isinstance(right, tree.Minus) else right
@@ -171,6 +188,39 @@ class _Columns:
             if not is_invertible:
                 return {axis: self._plain_texts(relation, self._strings(slot.number))}
         raise UnfitShapeError
+
+    def _circles(self, call: tree.Call, right: tree.Operand, relation: str) -> Sets:
+        """Distances of a point from a place, below a number."""
+        operands = circle_operands(call)
+        if operands is None:
+            raise UnfitShapeError
+        point, (longitude, latitude) = operands
+        centre, metres = (self._number_of(longitude), self._number_of(latitude)), self._number_of(right)
+        return self._regions(circle_rows(relation, centre, metres, point))
+
+    def _regions(self, found: RegionRows) -> Sets:
+        self.aside |= found.aside
+        self.tests.append(found.tests())
+        ends = [np.where(self.aside, 0.0, found.bounds[:, side]) + 0.0 for side in range(4)]
+        west, south, east, north = (CutColumn(Section.NUMBER, end) for end in (*ends[:2], *map(_after, ends[2:])))
+        return {found.x: [Piece(west, east)], found.y: [Piece(south, north)]}
+
+    def tests_of(self, rows: npt.NDArray[np.int64]) -> dict[int, tuple[Test, ...]]:
+        """The residual tests of some rows, by their places among these."""
+        if not self.tests:
+            return {}
+        chosen = zip(*([column[row] for row in rows.tolist()] for column in self.tests), strict=True)
+        return {place: tuple(dict.fromkeys(tests)) for place, tests in enumerate(chosen)}
+
+    def _number_of(self, operand: tree.Operand) -> npt.NDArray[np.float64]:
+        """The numbers that a literal is in each row, with its sign."""
+        sign = -1.0 if isinstance(operand, tree.Minus) else 1.0
+        slot = operand.operand if isinstance(operand, tree.Minus) else operand
+        if not isinstance(slot, tree.Slot) or slot.kind or not self._is_number(slot.number):
+            raise UnfitShapeError
+        values = np.fromiter(map(float, self.literals[slot.number]), np.float64, self.rows) * sign + 0.0
+        self.aside |= np.abs(values) >= EXACT_INTEGER_MAX
+        return values
 
     def _expression(self, operand: tree.Operand) -> tuple[Derived, Kind | None]:
         """The axis of an expression whose own literals are the same in every row."""
@@ -212,6 +262,9 @@ class _Columns:
 
     def _same(self, node: tree.Compare | tree.Missing | tree.Truth, *, truth: bool) -> Sets:
         """A leaf without literals: the same intervals in every row."""
+        operands = (node.left, node.right) if isinstance(node, tree.Compare) else (node.operand,)
+        if any(map(tree.slots_in, operands)):
+            raise UnfitShapeError
         try:
             products = Leaves.of("", (), {}).products(node, Side.TRUE if truth else Side.FALSE)
         except ConditionError as error:
@@ -364,6 +417,10 @@ def _all(alternatives: list[Sets]) -> Sets:
             if len(result[name]) > _COMBINATIONS_MAX:
                 raise UnfitShapeError
     return result
+
+
+def _after(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return np.nextafter(values, np.inf) + 0.0
 
 
 def _objects(values: Sequence[object]) -> npt.NDArray[Any]:

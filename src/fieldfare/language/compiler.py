@@ -27,6 +27,7 @@ from fieldfare.model import Condition, Literal, Section
 _TYPES = {section.name.lower(): section for section in (Section.BOOLEAN, Section.NUMBER, Section.STRING, Section.TIME)}
 _COLUMN_ROWS_MIN = 8  # fewer conditions of a shape are compiled faster singly
 _HINTS_MAX = 65_536
+_LONG_LITERAL = 20  # characters of a polygon's text that take 10 µs to read and check; other texts take less
 _DEFAULTS = Limits()
 
 
@@ -87,6 +88,7 @@ def effort(conditions: Iterable[object], limits: Limits = _DEFAULTS) -> int | No
         literals = scanned[1]
         boxes = known.boxes_max << sum(map(may_be_time, literals))
         units += 1 + len(literals) * (1 + boxes)
+        units += sum(len(literal) // _LONG_LITERAL for literal in literals)
     return units
 
 

@@ -6,6 +6,7 @@ import math
 
 from fieldfare.language.hints import in_quotes, unquoted_words
 from fieldfare.language.patterns import Pattern, prefix_end
+from fieldfare.language.places import region_text
 from fieldfare.language.times import format_timestamp
 from fieldfare.model import (
     EXACT_INTEGER_MAX,
@@ -23,6 +24,7 @@ from fieldfare.model import (
     Cut,
     DerivedWithin,
     Expression,
+    InRegion,
     Interval,
     Like,
     Literal,
@@ -53,12 +55,17 @@ def explain(condition: Condition) -> str:
     count = len(condition.boxes)
     kind = "" if count == 1 else ", disjoint" if condition.disjoint else ", which may overlap"
     lines = [condition.text, f"{count} box{'es' if count > 1 else ''}{kind}"]
-    if any(isinstance(test, CombinedTest) for box in condition.boxes for test in box.tests):
+    if any(_is_wide(test) for box in condition.boxes for test in box.tests):
         lines.append(_WIDE)
     for number, box in enumerate(condition.boxes, start=1):
         lines += [f"box {number}:", *(f"  {line}" for line in _box_lines(box))]
     lines += [f"hint: {word} is read as an attribute; {in_quotes(word)}" for word in unquoted_words(condition)]
     return "\n".join(lines)
+
+
+def _is_wide(test: Test) -> bool:
+    """Whether a test stands for alternatives; one interval of an expression does not."""
+    return isinstance(test, CombinedTest) and not (isinstance(test, DerivedWithin) and len(test.intervals) == 1)
 
 
 def _box_lines(box: Box) -> list[str]:
@@ -151,6 +158,8 @@ def _test_text(test: Test) -> str:
     match test:
         case Like(attribute, pattern, negated):
             return f"{attribute} {'NOT ' if negated else ''}LIKE {_pattern_text(pattern)}"
+        case InRegion(x, y, region):
+            return region_text(x, y, region)
         case Comparison(operator, left, right):
             return f"{expression_text(left)} {operator} {expression_text(right)}"
         case Within(attribute, intervals):
@@ -206,6 +215,8 @@ def _call_text(call: Call) -> str:
             return f"{parts[0]} IS NULL"
         case "like":
             return f"{parts[0]} LIKE {parts[1]}"
+        case "rlike":
+            return f"{parts[0]} RLIKE {parts[1]}"
         case "cast":
             return f"cast({expression_text(call.arguments[0])} AS {parts[1].strip(chr(39))})"
         case "case":
@@ -228,4 +239,4 @@ def _operand_text(side: Expression) -> str:
     return f"({expression_text(side)})" if is_phrase or isinstance(side, Arithmetic) else expression_text(side)
 
 
-_PHRASES = {"and", "or", "not", "isnull", "like"}
+_PHRASES = {"and", "or", "not", "isnull", "like", "rlike"}

@@ -12,6 +12,7 @@ from typing import Any
 
 from fieldfare.language import network_functions as network
 from fieldfare.language import number_functions as number
+from fieldfare.language import places, regular_expressions
 from fieldfare.language import text_functions as text
 from fieldfare.language import time_functions as time
 from fieldfare.language.kinds import Kind
@@ -66,6 +67,7 @@ FUNCTIONS: dict[str, Function] = {
     "locate": Function((TEXT, TEXT, INTEGER), INTEGER, text.locate, optional=1),
     "instr": Function((TEXT, TEXT), INTEGER, text.instr),
     "like": Function((TEXT, TEXT, TEXT), BOOLEAN, text.like, converts=False),
+    "rlike": Function((TEXT, TEXT), BOOLEAN, regular_expressions.found, converts=False),
     "mirrored": Function((TEXT,), TEXT, text.reverse, converts=False),  # what LIKE '%end' looks at
     "abs": Function((NUMBER,), NUMBER, number.absolute),
     "ceil": Function((NUMBER,), INTEGER, number.ceil),
@@ -91,6 +93,9 @@ FUNCTIONS: dict[str, Function] = {
     "add_microseconds": Function((TIME, INTEGER), TIME, time.plus_microseconds),  # what at + INTERVAL 1 HOUR becomes
     "add_months": Function((TIME, INTEGER), TIME, time.plus_months),  # what at + INTERVAL 1 MONTH becomes
     "date_text": Function((TIME,), TEXT, time.date_text),  # the text of a date, where a text is needed
+    "st_covers": Function((TEXT, NUMBER, NUMBER), BOOLEAN, places.covers, converts=False),
+    "st_contains": Function((TEXT, NUMBER, NUMBER), BOOLEAN, places.contains, converts=False),
+    "st_distancesphere": Function((NUMBER, NUMBER, NUMBER, NUMBER), NUMBER, places.distance_sphere),
     "ip": Function((TEXT,), TEXT, network.sortable),  # what ip_in compares
 }
 SYNONYMS = {
@@ -105,5 +110,6 @@ SYNONYMS = {
     "pow": "power",
     "signum": "sign",
     "dayofmonth": "day",
+    "regexp_like": "rlike",
 }
 INTERNAL = {"like", "mirrored", "add_microseconds", "add_months", "date_text", "ip"}  # not called by their names

@@ -18,6 +18,7 @@ from fieldfare.language.inverses import inverted
 from fieldfare.language.kinds import Kind
 from fieldfare.language.members import member_sets
 from fieldfare.language.patterns import Pattern, prefix_end, split_prefix
+from fieldfare.language.places import region_of
 from fieldfare.language.times import parse_timestamp
 from fieldfare.language.tree import Side
 from fieldfare.model import (
@@ -28,7 +29,10 @@ from fieldfare.model import (
     AxisKey,
     Call,
     Comparison,
+    Derived,
+    DerivedWithin,
     Expression,
+    InRegion,
     Like,
     Literal,
     Section,
@@ -114,6 +118,9 @@ class Leaves:
         found = inverted(expression, truth=truth)
         if found is not None:
             return _product(*found)
+        in_region = _region_products(expression) if truth else None
+        if in_region is not None:
+            return in_region
         return _product(axis_of(expression), compared("=", Section.BOOLEAN, int(truth)))
 
     def _compare(self, node: tree.Compare, *, truth: bool) -> list[Product]:
@@ -146,6 +153,9 @@ class Leaves:
                 found = inverted(Call(relation, (left, right)), truth=True)
                 if found is not None:
                     return _product(*found)
+                in_region = _region_products(Call(relation, (left, right)))
+                if in_region is not None:
+                    return in_region
             return _product(axis_of(left), self._literal_intervals(relation, left, right, position))
         return self._compare_two(relation, left, right, truth=truth)
 
@@ -227,6 +237,21 @@ def _like_products(operand: Expression, pattern: Pattern, escape: str, text: str
     literals = Literal(Section.STRING, text), Literal(Section.STRING, escape)
     is_like = axis_of(Call("like", (operand, *literals)))
     return _product(is_like, compared("=", Section.BOOLEAN, int(truth)))
+
+
+def _region_products(expression: Expression) -> list[Product] | None:
+    """Where the point of a test lies in its region: boxes, and the test; None where it is no such test."""
+    found = region_of(expression)
+    if found is None:
+        return None
+    x, y, region, extents = found
+    if axis_of(x) == axis_of(y) or isinstance(x, Literal) or isinstance(y, Literal):
+        return None
+    if isinstance(x, Attribute) and isinstance(y, Attribute):
+        test: Test = InRegion(x.name, y.name, region)
+    else:
+        test = DerivedWithin(Derived.of(expression), compared("=", Section.BOOLEAN, 1))
+    return [Product({axis_of(x): xs, axis_of(y): ys}, (test,)) for xs, ys in extents]
 
 
 def prefix_intervals(prefix: bytes, *, truth: bool) -> Intervals:

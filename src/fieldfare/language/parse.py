@@ -59,7 +59,6 @@ _TIME_TYPES = {
 }
 # What people may try, the words by which to find it in the text, and what to say.
 _REFUSALS: list[tuple[type[exp.Expression] | tuple[type[exp.Expression], ...], set[str], str]] = [
-    (exp.RegexpLike, {"RLIKE", "REGEXP"}, "a regular expression is not supported: use LIKE, startswith or contains"),
     ((exp.Any, exp.All), {"ANY", "ALL", "SOME"}, "ANY and ALL are not supported: use IN, or AND and OR"),
     (exp.Interval, {"INTERVAL"}, "an INTERVAL is supported only after + and -, as in at + INTERVAL 1 DAY"),
     (exp.Concat, set(), "two strings side by side are not supported: write them as one"),
@@ -177,6 +176,9 @@ class _Reader:
             return self._is(node)
         if isinstance(node, exp.Like | exp.ILike):
             return self._like(node, None)
+        if isinstance(node, exp.RegexpLike):
+            operands = self.operand(node.this), self.operand(node.expression)
+            return tree.Truth(tree.Call("rlike", operands, operands[1].position))
         if isinstance(node, exp.Escape) and isinstance(node.this, exp.Like | exp.ILike):
             escape = self.operand(node.expression)
             if not isinstance(escape, tree.Slot):

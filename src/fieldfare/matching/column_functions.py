@@ -17,6 +17,7 @@ from fieldfare.language.kinds import Kind, argument, result
 from fieldfare.language.kinds import cast as cast_value
 from fieldfare.matching.batch import Texts
 from fieldfare.matching.operands import Numbers, Operand, Strings
+from fieldfare.matching.region_tests import distance_kernel, polygon_kernel
 from fieldfare.model import INT64_MAX, INT64_MIN, Literal, Section
 
 Places = npt.NDArray[np.int64]
@@ -256,4 +257,7 @@ _KERNELS: dict[str, Callable[..., Any]] = {
     "sqrt": _square_root,
     "sign": lambda numbers: np.sign(numbers).astype(np.float64),
     "add_microseconds": _later,
+    "st_covers": polygon_kernel("st_covers"),
+    "st_contains": polygon_kernel("st_contains"),
+    "st_distancesphere": distance_kernel,
 }

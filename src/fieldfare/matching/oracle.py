@@ -25,6 +25,7 @@ from sqlglot.parsers.spark import SparkParser
 from fieldfare.errors import UnsupportedConditionError
 from fieldfare.matching import oracle_functions as functions
 from fieldfare.matching import oracle_lists as lists
+from fieldfare.matching import oracle_places
 from fieldfare.model import Range, Scalar, SubscriptionId
 
 
@@ -124,6 +125,10 @@ def _predicate(node: exp.Expr, event: Point) -> Truth:
             texts = (_text(_operand(side, event)) for side in (node.this, node.expression))
             lowered = [None if text is None else text.lower() for text in texts]
             return _like(lowered[0], lowered[1], "\\")
+        case exp.RegexpLike():  # patterns that Python and Java read alike
+            text, pattern = _operand(node.this, event), _operand(node.expression, event)
+            both = isinstance(text, str) and isinstance(pattern, str)
+            return re.search(pattern, text) is not None if both else None  # type: ignore[arg-type]
         case exp.Escape(this=exp.Like() as like):
             answer = _like(_operand(like.this, event), _operand(like.expression, event), node.expression.this)
             return _not(answer) if like.args.get("negate") else answer
@@ -397,7 +402,17 @@ def _called(name: str, arguments: list[Value], node: exp.Expr | None = None) -> 
             return None
         number: float | None = functions.of_numbers(name, *arguments)
         return number
-    return functions.of_texts(name, [functions.text(argument) for argument in arguments], arguments)
+    return _of_others(name, arguments)
+
+
+def _of_others(name: str, arguments: list[Value]) -> Value:
+    """A call about places or texts."""
+    found: Value
+    if name.startswith("st_"):
+        found = oracle_places.called(name, arguments)
+    else:
+        found = functions.of_texts(name, [functions.text(argument) for argument in arguments], arguments)
+    return found
 
 
 def _of_time(name: str, microseconds: int, arguments: list[Value]) -> Value:

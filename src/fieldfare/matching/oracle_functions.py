@@ -21,6 +21,7 @@ _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 SYNONYMS = {"substr": "substring", "char_length": "length", "ceiling": "ceil", "pow": "power", "dayofmonth": "day"}
 NUMBER_RESULT = {"length", "locate", "instr", "abs", "ceil", "floor", "round", "div", "pmod", "power", "sqrt", "sign"}
+NUMBER_RESULT |= {"st_distancesphere"}
 TIME_FIELDS = {"year", "quarter", "month", "day", "dayofyear", "dayofweek", "weekday", "hour", "minute", "second"}
 
 

@@ -95,6 +95,13 @@ class Part:
     def _modes(self) -> frozenset[int]:
         return frozenset(self.tree.tile_modes.tolist())
 
+    @cached_property
+    def _has_several(self) -> npt.NDArray[np.bool_]:
+        """Whether each owner has several boxes."""
+        owners = self.owners[: LANES * len(self.tree.alive)][self.alive()]
+        several: npt.NDArray[np.bool_] = np.bincount(owners, minlength=self.owner_count) > 1
+        return several
+
     def alive(self) -> npt.NDArray[np.bool_]:
         """Whether there is a box at each place that was not removed."""
         in_tree = np.unpackbits(self.tree.alive.view(np.uint8), bitorder="little").astype(np.bool_)
@@ -210,8 +217,12 @@ class Part:
         holds = self.residuals.holds(events, places, batch)
         events, places = events[holds], places[holds]
         if self.several:
-            _, first = np.unique(events * self.owner_count + self.owners[places], return_index=True)
-            events, places = events[first], places[first]
+            owners = self.owners[places]
+            doubtful = np.flatnonzero(self._has_several[owners])  # only these can have found an event twice
+            _, first = np.unique(events[doubtful] * self.owner_count + owners[doubtful], return_index=True)
+            kept = ~self._has_several[owners]
+            kept[doubtful[first]] = True
+            events, places = events[kept], places[kept]
         return events, places
 
 

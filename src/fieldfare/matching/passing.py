@@ -9,6 +9,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
+from fieldfare.geometry.regions import region_holds
 from fieldfare.language.arithmetic import calculated
 from fieldfare.language.expressions import names_in
 from fieldfare.language.scalars import cut_of
@@ -22,6 +25,7 @@ from fieldfare.model import (
     Derived,
     DerivedWithin,
     Expression,
+    InRegion,
     Interval,
     Like,
     Literal,
@@ -57,6 +61,8 @@ def attributes_of(tests: Iterable[Test]) -> frozenset[str]:
                 names |= _names_combined(test)
             case Comparison(_, left, right):
                 names |= names_in(left) | names_in(right)
+            case InRegion(x, y):
+                names |= {x, y}
             case DerivedWithin(axis):
                 names |= names_on(axis)
             case _:
@@ -82,6 +88,8 @@ def passes(test: Test, points: Points) -> bool:
             return _compares(test, points)
         case Like():
             return _is_like(test, points[test.attribute])
+        case InRegion():
+            return _is_in_region(test, points)
         case Within():
             return _is_within(test.intervals, points[test.attribute])
         case DerivedWithin(axis, intervals):
@@ -132,6 +140,13 @@ def _value(expression: Expression, points: Points) -> Cut:
         return _UNKNOWN
     result = calculated(expression.operator, left, right)
     return _UNKNOWN if result is None or math.isnan(result) else (_NUMBER, result)
+
+
+def _is_in_region(test: InRegion, points: Points) -> bool:
+    (section, x), (other, y) = points[test.x], points[test.y]
+    if section is not _NUMBER or other is not _NUMBER:
+        return False
+    return region_holds(np.frombuffer(test.region, np.float64), float(x), float(y))
 
 
 def _is_like(test: Like, point: Cut) -> bool:

@@ -22,6 +22,7 @@ from fieldfare.matching.passing import attributes_of
 from fieldfare.matching.residual_groups import Array, Group, Places, Shape, group_of, grouped, shape_of
 from fieldfare.model import CombinedTest, Test
 
+_SPARSE_RATIO = 8  # a table of all places pays if more than so small a part of them has tests
 _COMBINED = -1  # stands for the group of the combined tests until the groups are counted
 
 
@@ -104,8 +105,10 @@ class Residuals(msgspec.Struct, frozen=True, eq=False, dict=True):
         held = np.ones(len(rows), np.bool_)
         if not len(self.boxes):
             return held
-        at = np.minimum(np.searchsorted(self.boxes, boxes), len(self.boxes) - 1)
-        tested = np.flatnonzero(self.boxes[at] == boxes)
+        at = self._ranks_of(boxes)
+        if self._is_uniform and (len(at) == 0 or int(at.min()) >= 0):
+            return self.groups[0].holds(rows, at, batch)
+        tested = np.flatnonzero(at >= 0)
         counts = self.starts[at[tested] + 1] - self.starts[at[tested]]
         pairs = np.repeat(tested, counts)
         before = np.cumsum(counts) - counts
@@ -115,6 +118,31 @@ class Residuals(msgspec.Struct, frozen=True, eq=False, dict=True):
             failed = ~holder.holds(rows[pairs[members]], self.places[tests[members]], batch)
             held[pairs[members[failed]]] = False
         return held
+
+    @cached_property
+    def _is_uniform(self) -> bool:
+        """Whether every box has one test, and all are of one group, in the order of the boxes."""
+        return len(self.groups) == 1 and not self.combined and len(self.boxes) == len(self.places)
+
+    @cached_property
+    def _ranks(self) -> npt.NDArray[np.int64] | None:
+        """The number of a box among these, by its place, or -1; None where most places have no tests."""
+        count = int(self.boxes[-1]) + 1
+        if count > _SPARSE_RATIO * len(self.boxes):
+            return None
+        ranks = np.full(count, -1, np.int64)
+        ranks[self.boxes] = np.arange(len(self.boxes))
+        return ranks
+
+    def _ranks_of(self, boxes: npt.NDArray[np.int32]) -> Places:
+        """The numbers of some boxes among these; -1 where a box has no tests."""
+        if self._ranks is not None:
+            ranks = self._ranks[np.minimum(boxes, len(self._ranks) - 1)]
+            ranks[boxes >= len(self._ranks)] = -1
+            return ranks
+        at = np.minimum(np.searchsorted(self.boxes, boxes), len(self.boxes) - 1)
+        at[self.boxes[at] != boxes] = -1
+        return at
 
     def encoded(self) -> bytes:
         """These tests as bytes, for a snapshot."""

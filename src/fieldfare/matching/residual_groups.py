@@ -17,7 +17,8 @@ import numpy.typing as npt
 from fieldfare.matching.batch import Batch, Piece, Texts, Values
 from fieldfare.matching.like import Patterns
 from fieldfare.matching.operands import Mask, Operand, Strings, arithmetic, chosen, compare
-from fieldfare.model import Arithmetic, Attribute, Comparison, Expression, Like, Literal, Section
+from fieldfare.matching.region_tests import hold_in_batch, hold_of_operands, region_column, region_test
+from fieldfare.model import Arithmetic, Attribute, Comparison, Expression, InRegion, Like, Literal, Section
 
 Array = npt.NDArray[Any]
 Places = npt.NDArray[np.int64]
@@ -30,7 +31,7 @@ class Parameter(msgspec.Struct, frozen=True, tag=True):
     kind: str
 
 
-SimpleTest = Comparison | Like
+SimpleTest = Comparison | Like | InRegion
 Step = Attribute | Parameter | str  # a string is an operator; it takes the results of the two steps before it
 Shape = tuple[Step, ...]  # postfix: weight, 2, price, *, <
 
@@ -59,6 +60,9 @@ class Group(msgspec.Struct, frozen=True, eq=False):
             else:
                 right = stack.pop()
                 stack.append(Arithmetic(step, stack.pop(), right))
+        if last == _REGION:
+            x, y = stack
+            return region_test(_name(x), _name(y), next(columns), number)
         if isinstance(last, Parameter):
             return Like(self.attributes[0], Patterns(*next(columns)).pattern(number), last.kind == "not like")
         right = stack.pop()
@@ -66,6 +70,11 @@ class Group(msgspec.Struct, frozen=True, eq=False):
 
     def holds(self, rows: Places, tests: Places, batch: Batch) -> Mask:
         """Whether test `tests[i]` of this group holds for event `rows[i]`, for every i."""
+        if self.shape[-1] == _REGION:
+            x, y = self.shape[:2]
+            quick = hold_in_batch(_name(x), _name(y), self.columns[0], tests, rows, batch)
+            if quick is not None:
+                return quick
         held = np.zeros(len(rows), np.bool_)
         for pairs, pieces in _uniform(rows, [(name, batch.columns.get(name, ())) for name in self.attributes]):
             operands = {
@@ -88,6 +97,8 @@ class Group(msgspec.Struct, frozen=True, eq=False):
             else:
                 right = stack.pop()
                 stack.append(arithmetic(step, stack.pop(), right))
+        if last == _REGION:
+            return hold_of_operands(stack[0], stack[1], next(columns), tests)
         if isinstance(last, Parameter):
             return _like(stack.pop(), Patterns(*next(columns)), tests, negated=last.kind == "not like")
         right = stack.pop()
@@ -101,6 +112,8 @@ def shape_of(test: SimpleTest) -> tuple[Shape, tuple[Any, ...]]:
     """A test's shape, and the literals that fill its parameters."""
     if isinstance(test, Like):
         return (Attribute(test.attribute), _NOT_LIKE if test.negated else _LIKE), (test.pattern,)
+    if isinstance(test, InRegion):
+        return (Attribute(test.x), Attribute(test.y), _REGION), (test.region,)
     steps: list[Step] = []
     literals: list[Any] = []
     _unfold(test.left, steps, literals)
@@ -110,6 +123,12 @@ def shape_of(test: SimpleTest) -> tuple[Shape, tuple[Any, ...]]:
 
 
 _LIKE, _NOT_LIKE = Parameter(Section.STRING, "like"), Parameter(Section.STRING, "not like")
+
+_REGION = Parameter(Section.NUMBER, "region")
+
+
+def _name(step: Step | Expression) -> str:
+    return cast("Attribute", step).name
 
 
 def _unfold(expression: Expression, steps: list[Step], literals: list[Any]) -> None:
@@ -140,6 +159,8 @@ def _column(parameter: Parameter, literals: Sequence[Any]) -> tuple[Array, ...]:
     if parameter.kind in ("like", "not like"):
         patterns = Patterns.of(literals)
         return patterns.data, patterns.offsets, patterns.segments
+    if parameter == _REGION:
+        return region_column(literals)
     if parameter.kind == "str":
         texts = Texts.of([literal.encode() for literal in literals])
         return texts.offsets, texts.data
