@@ -53,5 +53,5 @@ class Handler(BaseHTTPRequestHandler):
 
 if __name__ == "__main__":
     with ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1]) if len(sys.argv) > 1 else 8080), Handler) as server:
-        print(f"The page is at http://localhost:{server.server_port}/", flush=True)  # noqa: T201 - for a person
+        print(f"The page is at http://localhost:{server.server_port}/", flush=True)
         server.serve_forever()

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fieldfare.bench.feeds import feeds
-from fieldfare.bench.member_workloads import alerts, keywords
 from fieldfare.bench.geofences import RADIUS_KM, geofences
+from fieldfare.bench.member_workloads import alerts, keywords
 from fieldfare.bench.quotes import quotes
 from fieldfare.bench.sparse import sparse
 from fieldfare.bench.spatial import bluedove, geo

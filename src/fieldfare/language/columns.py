@@ -135,18 +135,25 @@ class _Columns:
                 if kind is not Kind.TEXT:
                     raise UnfitShapeError
                 return {axis: self._like(number, truth=truth)}
-            case tree.Truth(tree.Call("array_contains", (lists, tree.Slot(number, _, "")))) if truth:
+            case tree.Truth(tree.Call() as call) if truth and tree.slots_in(call):
+                return self._true_call(call)
+            case tree.Missing() | tree.Truth():
+                return self._same(node, truth=truth)
+        raise UnfitShapeError
+
+    def _true_call(self, call: tree.Call) -> Sets:
+        """Where a call is true that is a condition itself and has literals."""
+        match call:
+            case tree.Call("array_contains", (lists, tree.Slot(number, _, ""))):
                 return self._members(lists, [number])
-            case tree.Truth(tree.Call("arrays_overlap", (lists, tree.Call("array", wanted)))) if truth and wanted:
+            case tree.Call("arrays_overlap", (lists, tree.Call("array", wanted))) if wanted:
                 numbers = [slot.number for slot in wanted if isinstance(slot, tree.Slot)]
                 if len(numbers) == len(wanted):
                     return _any_member([self._members(lists, [number]) for number in numbers])
-            case tree.Truth(tree.Call(function, (tree.Slot(number, _, ""), tree.Name(x), tree.Name(y)))) if (
-                function in POLYGON_TESTS and truth and x != y and not self._is_number(number)
+            case tree.Call(function, (tree.Slot(number, _, ""), tree.Name(x), tree.Name(y))) if (
+                function in POLYGON_TESTS and x != y and not self._is_number(number)
             ):
                 return self._regions(polygon_rows(function, self._strings(number), x, y))
-            case tree.Missing() | tree.Truth():
-                return self._same(node, truth=truth)
         raise UnfitShapeError
 
     def _compare(self, node: tree.Compare, *, truth: bool) -> Sets:

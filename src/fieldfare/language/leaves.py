@@ -146,16 +146,9 @@ class Leaves:
                 equal = self._literal_intervals("=", left, right, position)
                 return _product(axis_of(left), equal if truth else complement(equal))
             relation = relation if truth else tree.INVERSES[relation]
-            if isinstance(left, Call):
-                sets = member_sets(Call(relation, (left, right)))
-                if sets is not None:
-                    return list(map(Product, sets))
-                found = inverted(Call(relation, (left, right)), truth=True)
-                if found is not None:
-                    return _product(*found)
-                in_region = _region_products(Call(relation, (left, right)))
-                if in_region is not None:
-                    return in_region
+            indexed = _indexed(Call(relation, (left, right))) if isinstance(left, Call) else None
+            if indexed is not None:
+                return indexed
             return _product(axis_of(left), self._literal_intervals(relation, left, right, position))
         return self._compare_two(relation, left, right, truth=truth)
 
@@ -237,6 +230,15 @@ def _like_products(operand: Expression, pattern: Pattern, escape: str, text: str
     literals = Literal(Section.STRING, text), Literal(Section.STRING, escape)
     is_like = axis_of(Call("like", (operand, *literals)))
     return _product(is_like, compared("=", Section.BOOLEAN, int(truth)))
+
+
+def _indexed(comparison: Call) -> list[Product] | None:
+    """A comparison of a call with a literal, as members of lists, on a plain axis or in a region; None: as none."""
+    sets = member_sets(comparison)
+    if sets is not None:
+        return list(map(Product, sets))
+    found = inverted(comparison, truth=True)
+    return _product(*found) if found is not None else _region_products(comparison)
 
 
 def _region_products(expression: Expression) -> list[Product] | None:
