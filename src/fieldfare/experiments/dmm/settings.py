@@ -98,8 +98,8 @@ class Scale:
     crash_watched_seconds: float = 120.0
     crashed_share: float = 0.2
     losses_per_hop: tuple[float, ...] = (0.001, 0.005)  # 1.1% and 5.6% of all datagrams
-    recovery_peers: int = 500  # where what neighbours keep is compared
-    recovery_subscriptions: int = 500
+    recovery_peers: int = 300  # where what neighbours keep is compared
+    recovery_subscriptions: int = 300
     recovery_events_per_second: float = 10.0
     seed: int = 1
     processes: int = 2  # runs at the same time
