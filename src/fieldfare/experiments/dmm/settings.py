@@ -62,13 +62,9 @@ AR = Algorithm("DMM-AR", Strategy.CLIMB, has_cache=False)
 AR_CACHE = replace(AR, name="DMM-AR cache", has_cache=True)
 BISECTION = Algorithm("bisection", has_cache=False)
 BISECTION_CACHE = Algorithm("bisection, cache")
-BISECTION_RELIABLE = replace(BISECTION_CACHE, name="bisection, cache, reliable", is_reliable=True)
 NARROWEST = Algorithm("narrowest attribute", home_attributes_max=1)
 RELIABLE = replace(NARROWEST, name="reliable", is_reliable=True)
 HERMES = Algorithm("Hermes", schema=())
-
-PAPERS = (DMM, DMM_CACHE, AR, AR_CACHE, HERMES)
-OURS = (BISECTION, BISECTION_CACHE, BISECTION_RELIABLE, NARROWEST, RELIABLE)
 
 
 @dataclass(frozen=True, slots=True)
