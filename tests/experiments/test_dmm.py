@@ -198,25 +198,28 @@ def test_floors_are_in_order() -> None:
     assert shortest_tree_links(network, source, targets[:1]) == network.hops(source, targets[0])
 
 
+def _number(figure: Figure, row: str, column: str) -> float:
+    value = figure.rows[row][list(figure.columns).index(column)]
+    assert isinstance(value, float | int)
+    return value
+
+
 def test_copies_of_either_kind_lose_nothing(figures: dict[str, Figure]) -> None:
     """Who sent entries is less to keep than the entries; both bring every event to every subscriber, once."""
-    columns, rows = list(figures["replicas"].columns), figures["replicas"].rows
-    assert set(rows) == set(ReplicaContent)
-    for cells in rows.values():
-        assert cells[columns.index("missing")] == cells[columns.index("doubled")] == 0
-    sizes = [rows[content][columns.index("copies: kB of each peer")] for content in ReplicaContent]
-    assert sizes[0] > sizes[1] > 0
+    figure = figures["replicas"]
+    assert set(figure.rows) == set(ReplicaContent)
+    for content in ReplicaContent:
+        assert _number(figure, content, "missing") == _number(figure, content, "doubled") == 0
+    entries, senders = (_number(figure, content, "copies: kB of each peer") for content in ReplicaContent)
+    assert entries > senders > 0
 
 
 def test_more_loss_costs_multicast_deliveries_and_reliable_topics_none(figures: dict[str, Figure]) -> None:
-    columns, rows = list(figures["loss"].columns), figures["loss"].rows
-    lost = [
-        rows[f"{NARROWEST.name}, {100 * loss:g}%"][columns.index("of datagrams lost")] for loss in TINY.losses_per_hop
-    ]
+    figure, losses = figures["loss"], [f"{100 * loss:g}%" for loss in TINY.losses_per_hop]
+    lost = [_number(figure, f"{NARROWEST.name}, {loss}", "of datagrams lost") for loss in losses]
     assert 0.0 < lost[0] < lost[-1] < 1.0
-    for loss in TINY.losses_per_hop:
-        assert rows[f"{RELIABLE.name}, {100 * loss:g}%"][columns.index("of those active")] == 1.0
-    assert rows[f"{NARROWEST.name}, {100 * TINY.losses_per_hop[-1]:g}%"][columns.index("of those active")] < 1.0
+    assert all(_number(figure, f"{RELIABLE.name}, {loss}", "of those active") == 1.0 for loss in losses)
+    assert _number(figure, f"{NARROWEST.name}, {losses[-1]}", "of those active") < 1.0
 
 
 def test_a_crashed_publisher_takes_its_events_with_it() -> None:

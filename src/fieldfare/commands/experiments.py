@@ -146,6 +146,9 @@ def dmm(
     kept: Annotated[
         Path | None, typer.Option(help="A folder for the results of each run: those found there are not run again.")
     ] = None,
+    fifth: Annotated[
+        bool, typer.Option("--fifth", help="A fifth of the paper's peers and subscriptions: minutes for all figures.")
+    ] = False,
     quick: IsQuick = False,
     as_json: AsJson = False,
 ) -> None:
@@ -160,11 +163,12 @@ def dmm(
     Example: `fieldfare experiments dmm --figure 13 --plot plots --kept runs`
     """
     from fieldfare.experiments.dmm import figures as experiment
-    from fieldfare.experiments.dmm.settings import QUICK, Scale
+    from fieldfare.experiments.dmm.settings import FIFTH, QUICK, Scale
 
+    scale = QUICK if quick else FIFTH if fifth else Scale()
     console = Console(stderr=True)
     with console.status("Measuring") as status:
-        figures = experiment.run(figure or (), QUICK if quick else Scale(), status.update, kept)
+        figures = experiment.run(figure or (), scale, status.update, kept)
     _show(figures, plot, console, as_json=as_json)
 
 

@@ -10,7 +10,6 @@ from fieldfare.experiments.dmm.settings import (
     AR,
     AR_CACHE,
     BISECTION,
-    BISECTION_CACHE,
     HERMES,
     NARROWEST,
     RELIABLE,
@@ -29,7 +28,7 @@ def figure_12(laboratory: Laboratory) -> Figure:
 
 def figure_13(laboratory: Laboratory) -> Figure:
     """With TreeCache."""
-    algorithms = (AR_CACHE, BISECTION_CACHE, NARROWEST, RELIABLE, HERMES)
+    algorithms = (AR_CACHE, NARROWEST, RELIABLE, HERMES)
     return _figure(laboratory, "13", "delay with TreeCache", algorithms, {AR_CACHE.name: "3 s after 20 s"})
 
 

@@ -8,14 +8,14 @@ from fieldfare.experiments.dmm.experiment import Case
 from fieldfare.experiments.dmm.laboratory import Laboratory
 from fieldfare.experiments.dmm.outcome import mean
 from fieldfare.experiments.dmm.scalability import METHOD
-from fieldfare.experiments.dmm.settings import AR_CACHE, HERMES, NARROWEST, RELIABLE
+from fieldfare.experiments.dmm.settings import AR_CACHE, NARROWEST, RELIABLE
 from fieldfare.experiments.results import Cell, Figure, Panel, Series
 
 
 def figure_14(laboratory: Laboratory) -> Figure:
     """How many peers keep how many entries."""
     count = laboratory.scale.subscriptions[-1]
-    algorithms = (AR_CACHE, NARROWEST, RELIABLE, HERMES)
+    algorithms = (AR_CACHE, NARROWEST, RELIABLE)
     outcomes = dict(zip(algorithms, laboratory.run_all([Case(each, count) for each in algorithms]), strict=True))
     rows: dict[str, list[Cell]] = {}
     for each, outcome in outcomes.items():
@@ -29,7 +29,7 @@ def figure_14(laboratory: Laboratory) -> Figure:
                     sum(1 for size in state if not size) / len(state),
                 ]
     shown = outcomes[NARROWEST]
-    both = {"leaf state": shown.leaf_state, "tree state": shown.hop_state, "Hermes, leaf": outcomes[HERMES].leaf_state}
+    both = {"leaf state": shown.leaf_state, "tree state": shown.hop_state}
     return Figure(
         "14",
         f"entries that peers keep, {count:,} subscriptions",
