@@ -67,7 +67,7 @@ _REFUSALS: list[tuple[type[exp.Expression] | tuple[type[exp.Expression], ...], s
     (
         (exp.Lambda, exp.JSONExtract),
         {"->"},
-        "an arrow is supported only in exists and forall, as in exists(items, i -> i.price > 5)",
+        "an arrow is supported only in exists and forall: exists(items, i -> i > 5)",
     ),
     (exp.Tuple, set(), "a list of values is supported only after IN"),
     (exp.Between, {"SYMMETRIC"}, "BETWEEN SYMMETRIC is not supported: give the smaller value first"),
