@@ -170,7 +170,15 @@ def test_functions_with_literals_that_stand_as_conditions_are_compiled_in_bulk()
 def test_two_members_never_exclude_each_other() -> None:
     index = Index({1: "array_contains(tags, 'a') AND array_contains(tags, 'b')"})
     assert index.match({"tags": ["b", "x", "a"]}) == [1]
+    assert index.match({"tags": ["a"]}) == index.match({"tags": ["b"]}) == []
+    assert index.match_rows([{"tags": ["b", "x", "a"]}, {"tags": ["a"]}, {"tags": ["b"]}]).to_pylist() == [[1], [], []]
     assert compile_condition("array_contains(tags, 'a') AND NOT array_contains(tags, 'a')").boxes == ()
+
+
+def test_what_was_removed_is_not_found_by_its_members() -> None:
+    index = Index({1: "array_contains(tags, 'a')", 2: "array_contains(tags, 'a') AND x > 1"}).updated(remove=[1])
+    assert index.match_rows([{"tags": ["a"], "x": 2}]).to_pylist() == [[2]]
+    assert index.without(np.ones(1, np.bool_)).match_rows([{"tags": ["a"], "x": 2}]).to_pylist() == [[]]
 
 
 def test_a_range_in_place_of_a_text_may_have_any_word() -> None:

@@ -63,6 +63,11 @@ _REFUSALS: list[tuple[type[exp.Expression] | tuple[type[exp.Expression], ...], s
     (exp.Interval, {"INTERVAL"}, "an INTERVAL is supported only after + and -, as in at + INTERVAL 1 DAY"),
     (exp.Concat, set(), "two strings side by side are not supported: write them as one"),
     ((exp.HexString, exp.BitString), set(), "only decimal numbers are supported"),
+    (
+        (exp.Lambda, exp.JSONExtract),
+        {"->"},
+        "an arrow is supported only in exists and forall: exists(items, i -> i > 5)",
+    ),
     (exp.Tuple, set(), "a list of values is supported only after IN"),
     (exp.Between, {"SYMMETRIC"}, "BETWEEN SYMMETRIC is not supported: give the smaller value first"),
 ]

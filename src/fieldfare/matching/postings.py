@@ -63,7 +63,7 @@ def match_members(postings, events, members, first, first_place, labels, owners,
     low, high, attributes = events
     offsets, slots = members
     values, ends, checked_events, checked_places, seen = found
-    has = np.zeros((len(starts) >> 6) + 1, np.uint64)
+    has, touched = np.zeros((len(starts) >> 6) + 1, np.uint64), np.zeros(1, np.int64)
     distinct_slots = np.empty(len(starts), np.int32)
     written, checks = ends[first], len(checked_events) > 0
     for event in range(first, len(ends) - 1):
@@ -76,6 +76,9 @@ def match_members(postings, events, members, first, first_place, labels, owners,
                 distinct_slots[count] = slot
                 count += 1
                 bound += starts[slot + 1] - starts[slot]
+                # Read what will be needed: here the processor waits for many lists at once, below for one at a time.
+                if starts[slot] < starts[slot + 1]:
+                    touched[0] ^= labels[first_place + starts[slot]] ^ seconds[starts[slot + 1] - 1]
         if written + bound > len(values) or (checks and checked + bound > len(checked_events)):
             return event, checked, bound
         for k in range(count):
