@@ -15,7 +15,8 @@ from tests.geometry.polygons import text_of, thin, with_hole
 
 from fieldfare.geometry.covers import slabs_of
 from fieldfare.geometry.orientation import orientation
-from fieldfare.geometry.regions import COVERS, located
+from fieldfare.geometry.regions import located
+from fieldfare.geometry.rows import COVERS
 from fieldfare.geometry.wkt import CORNERS_MAX, WktError, read_polygons
 from fieldfare.geometry.wkt_columns import read_many
 

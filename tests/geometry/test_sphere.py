@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fieldfare.geometry.regions import AT_MOST, NEARER, region_holds
+from fieldfare.geometry.regions import region_holds
+from fieldfare.geometry.rows import AT_MOST, NEARER
 from fieldfare.geometry.sphere import EARTH_RADIUS_METRES, distance, longitude_spans, measure_circles
 from fieldfare.matching.oracle_places import Point, called
 
@@ -80,6 +81,11 @@ def test_a_circle_across_the_antimeridian_has_two_spans_and_one_at_a_pole_all_lo
     assert (low, high) == (-180.0, 180.0)
     assert first_end < -179.5
     assert second_start > 179.4
+    _, (west, _, east, _) = circle(NEARER, -179.9, 10.0, 50_000.0)
+    (low, first_end), (second_start, high) = longitude_spans(west, east)
+    assert (low, high) == (-180.0, 180.0)
+    assert first_end > -179.5
+    assert second_start > 179.5
     for latitude in (89.9, -89.9):
         _, (west, south, east, north) = circle(NEARER, 5.0, latitude, 50_000.0)
         assert longitude_spans(west, east) == ((-180.0, 180.0),)

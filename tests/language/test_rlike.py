@@ -213,6 +213,18 @@ def test_what_re2_and_java_read_differently_is_refused(pattern: str, reason: str
         compile(f"name RLIKE {pattern!r}")
 
 
+@pytest.mark.parametrize(
+    ("text", "pattern", "held"),
+    [
+        *[("a\n", "a$", True), ("a\r\n", "a$", True), ("a\n\n", "a$", False), ("ab\n", "b\\z|a$", False)],
+        *[("\r", ".", False), ("\r", "(?s).", True), ("\u212a", "(?i)k", False), ("K", "(?i)k", True)],
+        *[("\x0b", "\\s", True), ("ba", "\\Qba\\E+", True), ("baba", "^\\Qba\\E+$", False)],
+    ],
+)
+def test_what_java_and_re2_read_differently(text: str, pattern: str, held: bool) -> None:
+    assert found(text, pattern) is held
+
+
 def test_every_way_to_ask() -> None:
     conditions = {
         1: "name RLIKE 'an+a'",

@@ -119,6 +119,15 @@ def test_in_bulk_as_one_by_one(rng: random.Random) -> None:
     assert_bulk_is_single(conditions)
 
 
+def test_circles_across_the_antimeridian_in_bulk() -> None:
+    conditions = [
+        f"ST_DistanceSphere({POINT}, ST_Point({longitude}.{number}, 5)) < 90000"
+        for number in range(10)
+        for longitude in (-179, 179, 100)
+    ]
+    assert_bulk_is_single(conditions)
+
+
 def test_a_snapshot_keeps_regions(tmp_path: Path) -> None:
     rng = random.Random(5)
     conditions: dict[Any, str] = {number: text for number in range(60) if is_sound(text := combined(rng))}
@@ -184,6 +193,9 @@ def test_a_range_may_lie_in_a_region() -> None:
     index = Index({1: f"ST_Covers(ST_GeomFromText('POLYGON((0 0, 10 0, 10 10, 0 0))'), {POINT})"})
     assert index.match({"longitude": Range(5, 30), "latitude": 1}) == [1]
     assert index.match({"longitude": Range(11, 30), "latitude": 1}) == []
+    two_boxes = Index({1: f"ST_DistanceSphere({POINT}, ST_Point(180, 0)) < 5000", 2: "latitude = 5"})
+    rows = [{"longitude": Range(-180, 180), "latitude": 0}] * 2
+    assert two_boxes.match_rows(rows).to_pylist() == [[1], [1]]
 
 
 def test_a_thin_polygon_is_several_boxes_and_a_circle_at_the_date_line_two() -> None:

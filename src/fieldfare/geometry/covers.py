@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldfare.geometry.regions import Floats
+from fieldfare.geometry.rows import Floats
 
 THIN = 8.0  # a polygon that fills less than this part of its box is looked at more closely
 _SLABS_MAX = 16

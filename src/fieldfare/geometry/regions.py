@@ -15,9 +15,9 @@ from numba import njit, types
 
 from fieldfare.geometry.orientation import orientation
 from fieldfare.geometry.prefetching import prefetch
+from fieldfare.geometry.rows import AT_MOST, COVERS, NEARER, Floats, Places
 from fieldfare.geometry.sphere import distance, is_on_sphere
 
-COVERS, CONTAINS, NEARER, AT_MOST = 0.0, 1.0, 2.0, 3.0  # kinds: polygon with, without its boundary; circle `<`, `<=`
 _INSIDE, _BOUNDARY, _OUTSIDE = 1, 0, -1
 _AHEAD = 8  # pairs: how far ahead of its use a region is fetched from memory
 _LINE = 8  # floats of a cache line
@@ -25,9 +25,6 @@ _SMALL_ANGLE = 0.1  # radians: up to here the polynomial of `_haversine` is righ
 _MARGIN = 1e-9  # what differs by less from a circle's radius is computed by the formula that defines it
 _TINY = 1e-30  # a haversine of circles smaller than an atom, whose squares are not exact any more
 _RADIANS = math.pi / 180.0
-
-Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)

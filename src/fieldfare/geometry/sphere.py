@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit, types
+
+from fieldfare.geometry.rows import Floats
 
 EARTH_RADIUS_METRES = 6_371_008.0  # Sedona's
 _WIDER = 1.0 + 1e-12  # what rounding may take from a box is added to it: relative, and in degrees
 _WIDER_DEGREES = 1e-9
-
-Floats = npt.NDArray[np.float64]
 
 
 @njit(cache=True, nogil=True)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit, types
 
 from fieldfare.geometry.orientation import orientation
 from fieldfare.geometry.regions import located
+from fieldfare.geometry.rows import Floats, Places
 
 SOUND, OPEN, TOO_FEW, CROSSING, OUTSIDE, INSIDE = range(6)
 FAULTS = {
@@ -23,9 +23,6 @@ FAULTS = {
     OUTSIDE: "a hole must lie inside the polygon's outer ring",
     INSIDE: "a ring lies inside another that is no outer ring of its own",
 }
-
-Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)

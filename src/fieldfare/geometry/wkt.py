@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldfare.geometry.regions import Floats
+from fieldfare.geometry.rows import Floats
 from fieldfare.geometry.validity import FAULTS, SOUND, fault_of_rings
 
 CORNERS_MAX = 2_000  # of one text

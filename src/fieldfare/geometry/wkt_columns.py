@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numba import njit, types
 
 from fieldfare.geometry.covers import THIN
-from fieldfare.geometry.regions import Floats, Places
+from fieldfare.geometry.rows import Floats, Places
 from fieldfare.geometry.validity import SOUND, measure_polygons
 from fieldfare.geometry.wkt import COORDINATE_MAX, CORNERS_MAX
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import msgspec
 
 from fieldfare.errors import ConditionError, ConditionSyntaxError, ConditionTypeError, UnsupportedConditionError
-from fieldfare.geometry.wkt import WktError, read_polygons
 from fieldfare.language import tree
 from fieldfare.language.arithmetic import calculated
 from fieldfare.language.functions import FUNCTIONS
@@ -306,6 +305,8 @@ class Expressions:
     def _check_places(self, name: str, arguments: Sequence[Expression], operand: tree.Call) -> None:
         """Check the polygon of a test, and the literal places of a distance."""
         if name in POLYGON_TESTS:
+            from fieldfare.geometry.wkt import WktError, read_polygons  # kernels are loaded when a place is asked for
+
             text, start = str(getattr(arguments[0], "value", "")), operand.arguments[0].position
             try:
                 read_polygons(text)

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fieldfare.geometry.regions import Floats
-from fieldfare.geometry.sphere import measure_circles
-from fieldfare.geometry.wkt_columns import read_many
+from fieldfare.geometry.rows import Floats
 from fieldfare.language import tree
 from fieldfare.language.places import CIRCLE_TESTS, POLYGON_TESTS
 from fieldfare.model import InRegion
@@ -40,12 +38,16 @@ class RegionRows:
 
 def polygon_rows(function: str, texts: Sequence[str], x: str, y: str) -> RegionRows:
     """`ST_Covers(ST_GeomFromText(text), ST_Point(x, y))` for many texts."""
+    from fieldfare.geometry.wkt_columns import read_many  # kernels are loaded when a place is asked for
+
     polygons = read_many(texts, POLYGON_TESTS[function])
     return RegionRows(x, y, polygons.regions, polygons.bounds, ~polygons.taken)
 
 
 def circle_rows(relation: str, centre: tuple[Floats, Floats], metres: Floats, point: tuple[str, str]) -> RegionRows:
     """`ST_DistanceSphere(ST_Point(x, y), ST_Point(longitude, latitude)) < metres` for many circles."""
+    from fieldfare.geometry.sphere import measure_circles
+
     longitudes, latitudes = centre
     count = len(metres)
     bounds, quick = np.zeros((count, 4)), np.zeros((count, 2))

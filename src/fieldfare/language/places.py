@@ -12,9 +12,7 @@ import math
 import numpy as np
 
 from fieldfare.geometry.covers import Slabs, slabs_of
-from fieldfare.geometry.regions import AT_MOST, CONTAINS, COVERS, NEARER, Floats, region_holds
-from fieldfare.geometry.sphere import distance, longitude_spans, measure_circles
-from fieldfare.geometry.wkt import read_polygons
+from fieldfare.geometry.rows import AT_MOST, CONTAINS, COVERS, NEARER, Floats
 from fieldfare.language.intervals import Intervals
 from fieldfare.model import (
     Call,
@@ -33,22 +31,30 @@ Extent = tuple[Intervals, Intervals]  # the intervals of x and those of y: a box
 
 def covers(text: str, x: float, y: float) -> bool:
     """Whether a point lies in a polygon or on its boundary."""
+    from fieldfare.geometry.regions import region_holds  # kernels are loaded when a place is asked for
+
     return region_holds(polygon_of(text, COVERS), float(x), float(y))
 
 
 def contains(text: str, x: float, y: float) -> bool:
     """Whether a point lies inside a polygon."""
+    from fieldfare.geometry.regions import region_holds
+
     return region_holds(polygon_of(text, CONTAINS), float(x), float(y))
 
 
 def distance_sphere(x: float, y: float, other_x: float, other_y: float) -> float:
     """The metres between two places on the sphere; NaN where one is none."""
+    from fieldfare.geometry.sphere import distance
+
     return distance(float(x), float(y), float(other_x), float(other_y))
 
 
 @functools.lru_cache(maxsize=1_024)
 def polygon_of(text: str, kind: float) -> Floats:
     """The region that a polygon's text is, in a test of this kind."""
+    from fieldfare.geometry.wkt import read_polygons
+
     return np.concatenate([[kind], read_polygons(text).data])
 
 
@@ -71,6 +77,8 @@ def region_of(expression: Expression) -> tuple[Expression, Expression, bytes, li
 
 
 def _circle(kind: float, longitude: float, latitude: float, metres: float) -> tuple[bytes, list[Extent]]:
+    from fieldfare.geometry.sphere import longitude_spans, measure_circles
+
     bounds, quick = np.empty((1, 4)), np.empty((1, 2))
     measure_circles(np.array([longitude]), np.array([latitude]), np.array([metres]), bounds, quick)
     region = np.array([kind, longitude, latitude, metres, *quick[0]])

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from fieldfare.geometry.regions import region_holds
 from fieldfare.language.arithmetic import calculated
 from fieldfare.language.expressions import names_in
 from fieldfare.language.scalars import cut_of
@@ -146,6 +145,8 @@ def _is_in_region(test: InRegion, points: Points) -> bool:
     (section, x), (other, y) = points[test.x], points[test.y]
     if section is not _NUMBER or other is not _NUMBER:
         return False
+    from fieldfare.geometry.regions import region_holds
+
     return region_holds(np.frombuffer(test.region, np.float64), float(x), float(y))
 
 

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fieldfare.geometry.regions import regions_hold
-from fieldfare.geometry.sphere import distances
 from fieldfare.language.places import POLYGON_TESTS, polygon_of
 from fieldfare.matching.batch import Batch
 from fieldfare.matching.operands import Mask, Operand, Strings
@@ -23,6 +21,8 @@ def polygon_kernel(function: str) -> Callable[..., Any]:
     """A test of one polygon on columns of x and y."""
 
     def held(text: str, *point: Any) -> npt.NDArray[np.int64]:
+        from fieldfare.geometry.regions import regions_hold  # kernels are loaded when a place is asked for
+
         region = polygon_of(text, POLYGON_TESTS[function])
         xs, ys = _floats(*point)
         answers = np.empty(len(xs), np.bool_)
@@ -35,6 +35,8 @@ def polygon_kernel(function: str) -> Callable[..., Any]:
 
 def distance_kernel(*points: Any) -> tuple[npt.NDArray[np.float64], Mask]:
     """Distances between columns of places, and where they are any."""
+    from fieldfare.geometry.sphere import distances
+
     metres = distances(*_floats(*points))
     return metres, ~np.isnan(metres)
 
@@ -59,6 +61,8 @@ def region_test(x: str, y: str, column: Column, number: int) -> InRegion:
 
 def hold_in_batch(x: str, y: str, column: Column, tests: Places, rows: Places, batch: Batch) -> Mask | None:
     """Whether each event lies in its region; None where some have no plain numbers, and pieces must be told apart."""
+    from fieldfare.geometry.regions import regions_hold
+
     columns = []
     for name in (x, y):
         pieces = batch.columns.get(name, ())
@@ -77,6 +81,8 @@ def hold_in_batch(x: str, y: str, column: Column, tests: Places, rows: Places, b
 
 def hold_of_operands(x: Operand, y: Operand, column: Column, tests: Places) -> Mask:
     """The same for columns of values. A range of more than one number always passes: some point in it may."""
+    from fieldfare.geometry.regions import regions_hold
+
     held = np.zeros(len(tests), np.bool_)
     if x.section is not Section.NUMBER or y.section is not Section.NUMBER:
         return held
