@@ -186,7 +186,7 @@ class ClientSession:
             return []
         self.windows.took_one(subscription)
         if subscription.id is None:
-            subscription.in_hand.refuse(event.position, comes_again=True)
+            subscription.in_hand.refuse(event.position, comes_again=True, is_told=False)
             return []
         subscription.refuse(event.position, event.attempt)
         frame = Nack(subscription.id, event.position, reason[:REASON_CHARACTERS_MAX], delay_seconds, event.attempt)
@@ -343,7 +343,7 @@ class ClientSession:
         self._unacknowledged.clear()
         self.ack_at = math.inf
         for subscription in self._subscriptions.values():
-            subscription.id = None
+            subscription.disconnect()
         self.windows.disconnected()
         self._publications.disconnected()
         for subscription in each:

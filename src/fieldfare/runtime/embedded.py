@@ -21,6 +21,7 @@ from typing import Any, Self, Unpack
 
 from fieldfare.client.aio import Client
 from fieldfare.client.events import Event
+from fieldfare.client.options import ClientOptions
 from fieldfare.client.subscription import Subscription, SubscriptionOptions
 from fieldfare.errors import NotConnectedError
 from fieldfare.messages import EDGE_RECORDS, ClientFrame, EdgeFrame, Identity
@@ -42,20 +43,21 @@ _log = logging.getLogger(__name__)
 
 
 class HostTransport:
-    """Reaches a host in the same event loop."""
+    """Reaches a host in the same event loop. `log` is the id of its edge's log, if that is known."""
 
-    def __init__(self, host: Host, identity: Identity = _OWNER) -> None:
-        self._host, self._identity = host, identity
+    def __init__(self, host: Host, identity: Identity = _OWNER, log: str | None = None) -> None:
+        self._host, self._identity, self._log = host, identity, log
 
     async def connect(self) -> HostConnection:
         """A connection, which is there at once."""
-        return HostConnection(self._host, self._identity)
+        return HostConnection(self._host, self._identity, self._log)
 
 
 class HostConnection:
     """A connection to a host in the same event loop. What waits in it is bounded by the windows of subscriptions."""
 
-    def __init__(self, host: Host, identity: Identity) -> None:
+    def __init__(self, host: Host, identity: Identity, log: str | None) -> None:
+        self.log = log
         self._frames: list[EdgeFrame] = []
         self._changed = asyncio.Event()
         self._over: str | None = None
@@ -99,17 +101,18 @@ class HostConnection:
 class Embedded(Client):
     """A broker of its own, and the client of it. Events and durable subscriptions are in the folder."""
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, options: ClientOptions | None = None) -> None:
         self._folder = Path(folder)
+        self._client_options = options or ClientOptions()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         warm_up()
         self._journal = Journal(self._folder, EDGE_RECORDS)
-        edge = Edge("embedded", random.Random(), EdgeOptions(has_pipeline=False))  # noqa: S311 - names, not secrets
+        self.edge = edge = Edge("embedded", random.Random(), EdgeOptions(has_pipeline=False))  # noqa: S311 - names, not secrets
         self._host = Host(edge, LogThread(self._journal), Compiling(), NoWebhooks(), NoPipeline())
         await self._host.start()
-        super().__init__(HostTransport(self._host))
+        super().__init__(HostTransport(self._host, log=edge.log_id), self._client_options)
         return await super().__aenter__()
 
     async def __aexit__(
@@ -123,6 +126,14 @@ class Embedded(Client):
             await self._host.stop()
         finally:
             self._journal.close()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every event has been matched, and settled by all subscriptions that somebody takes."""
+        return all(topic.matched >= topic.stored for topic in self.edge.topics) and not any(
+            taker.is_attached and (taker.is_behind or taker.waiting or taker.in_flight or taker.outstanding)
+            for taker in self.edge.takers
+        )
 
     async def deliver(
         self,
