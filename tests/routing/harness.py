@@ -71,6 +71,8 @@ _delivery: Decoder[Delivery] = Decoder(Delivery)
 class Log(Protocol):
     """What the harness needs of a log; a Journal is one."""
 
+    @property
+    def first_position(self) -> Position: ...
     def append(self, records: Sequence[Record], *, sync: bool) -> None: ...
     def read(self, stream: str, after: Position) -> StreamPart[Record]: ...
     def checkpoint(self, records: Sequence[Record]) -> None: ...
@@ -202,7 +204,7 @@ class Harness:
     def _store(self, count: int) -> None:
         group = [self.unstored.pop(0) for _ in range(count)]
         self.log.append([append.record for append in group], sync=True)
-        self.kernel.tell_first(Stored(group[-1].number))
+        self.kernel.tell_first(Stored(group[-1].number, self.log.first_position))
 
     def store_unheard(self) -> Callable[[], None]:
         """Store what waits; the edge hears of it only when what is returned is called."""

@@ -168,6 +168,7 @@ from fieldfare.messages.packets import (
 from fieldfare.messages.protocol import ClientFrame, EdgeFrame, MoveRequest
 from fieldfare.messages.records import (
     EDGE_RECORDS,
+    BehindCounted,
     CursorsMoved,
     DeadLetter,
     EdgeRegistered,
@@ -240,6 +241,7 @@ __all__ = [
     "AssignTopic",
     "Attach",
     "BatchStored",
+    "BehindCounted",
     "BrokerFrame",
     "BrokerIdentity",
     "CallWebhook",

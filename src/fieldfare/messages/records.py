@@ -129,6 +129,21 @@ class TimesKept(_Record, frozen=True, tag="w"):
     sizes_bytes: list[int]
 
 
+class BehindCounted(_Record, frozen=True, tag="b"):
+    """How many events of a topic match subscriptions that have not acknowledged them, when positions were written.
+
+    Of each subscription the count, from which position to which it is one, and whether it is exact or an upper bound.
+    Those that are not named have none up to `upto`; but in a record that is not of a checkpoint, nothing is said of
+    them.
+    """
+
+    tenant: str
+    topic: str
+    upto: Position
+    counts: dict[str, tuple[int, Position, Position, bool]]
+    is_complete: bool = False  # of a checkpoint
+
+
 class LogBegun(_Record, frozen=True, tag="l"):
     """The id of this log, which is random. Positions of another log mean nothing here."""
 
@@ -216,6 +231,7 @@ Record: TypeAlias = (
     | PublisherSealed
     | PublisherAdopted
     | TimesKept
+    | BehindCounted
 )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fieldfare.messages import CursorsMoved, Deliver, EventsMissed, Fetched, Notice, NoticeKind, Position, Send
+from fieldfare.routing.lag import LagCounting, counted
 from fieldfare.routing.matches import Matches
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.ports import Emit, LogPort
@@ -49,6 +50,7 @@ class Deliveries:
         self.counts = Counts()
         self._options, self._topics, self._emit, self._log = options, topics, emit, log
         self._webhooks, self._tidy_soon = webhooks, tidy_soon
+        self.counting = LagCounting(emit)
         self._unwritten: list[Taker] = []  # durable ones whose cursor has moved since it was written
         self._slow: dict[int, Taker] = {}  # by handle, those with events waiting
 
@@ -133,6 +135,8 @@ class Deliveries:
         topic = self._topics.of(taker)
         topic.reader.leave(taker)
         taker.detach(topic.matched)
+        if taker.unread is not None and taker.unread.uncounted is not None:
+            self.counting.count(topic, taker)
         self._moved(taker)
         self._slow.pop(taker.handle, None)
 
@@ -233,11 +237,17 @@ class Deliveries:
 
     def _write_cursors(self) -> None:
         moved: dict[str, dict[str, Position]] = {}
+        behind: dict[Topic, list[Taker]] = {}
         unwritten, self._unwritten = self._unwritten, []
         for taker in unwritten:
             taker.is_cursor_unwritten = False
             if taker.state is not TakerState.ENDED:
-                taker.settle(self._topics.of(taker).matched)
+                topic = self._topics.of(taker)
+                taker.settle(topic.matched)
                 moved.setdefault(taker.subscription.tenant, {})[taker.subscription.id] = taker.cursor
+                if taker.cursor < topic.matched:
+                    behind.setdefault(topic, []).append(taker)
         for tenant, positions in moved.items():
             self._log.append_lazily(CursorsMoved(tenant, positions))
+        for topic, takers in behind.items():
+            self._log.append_lazily(counted(topic, takers))

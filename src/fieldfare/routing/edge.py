@@ -72,6 +72,7 @@ from fieldfare.routing.handing import HandedPart
 from fieldfare.routing.home_conditions import RegisteredPart, Registration
 from fieldfare.routing.home_search import HomeSearch, NamedRequest
 from fieldfare.routing.interest import CompiledConditions
+from fieldfare.routing.lag import CountingKey
 from fieldfare.routing.moved_publisher import (
     AdoptionOfPublisher,
     PublisherKey,
@@ -434,6 +435,7 @@ class Edge:
                 conditions = {made.id: made.condition for made in self.subscribing.of_topic(topic)}
                 conditions |= self.overlay.home_conditions.of_topic(topic) if self.overlay is not None else {}
                 self._effects.append(UsePipeline(*topic.key, topic.stored_batch, conditions))
+        self.deliveries.counting.started(self.topics)
         self.subscribing.started(now)
         if self.overlay is not None:
             self.publishing.name_by_log(self.log_id)
@@ -477,6 +479,7 @@ class Edge:
             self.replies.refuse(message.link, getattr(message.frame, "ref", None), refusal)
 
     def _stored(self, message: Stored, now: float) -> None:
+        self.topics.kept_from = message.kept_from
         for waiter in self.log.answered(message.number):
             self._when_stored[type(waiter)](waiter, now)
         self.publishing.match_ready(now)
@@ -517,6 +520,8 @@ class Edge:
                 self.overlay.exports.fetched(message, now)
             case OwnLogPiece() if self.overlay is not None:
                 self.overlay.replays.fetched(message, now)
+            case CountingKey():
+                self.deliveries.counting.fetched(message)
             case (str(tenant), str(topic)):
                 self.deliveries.fetched(self.topics[tenant, topic], message, now)
 

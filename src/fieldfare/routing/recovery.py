@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fieldfare.messages import (
+    BehindCounted,
     CursorsMoved,
     DeadLetter,
     EdgeRegistered,
@@ -30,6 +31,7 @@ from fieldfare.messages import (
     TimesKept,
     TopicStored,
 )
+from fieldfare.routing import lag
 from fieldfare.routing.pending import stored_form
 from fieldfare.routing.taker import Subscription
 from fieldfare.routing.topic import OWN_LOG
@@ -60,7 +62,7 @@ def recover(edge: Edge, record: Record) -> None:
             topic = edge.topics.get_or_make(record.tenant, record.topic)
             topic.offered, topic.matching = record.offered, record.matching
             topic.offer_version, topic.home = record.version, record.home
-        case CursorsMoved():
+        case CursorsMoved() | BehindCounted():
             _recover_cursors(edge, record)
         case DeadLetter():
             if edge.takers.get(record.tenant, record.subscription):
@@ -163,7 +165,10 @@ def _recover_publishers(edge: Edge, record: PublishersMoved | PublisherSealed | 
         topic.matched_ids.confirm(source, [identity])
 
 
-def _recover_cursors(edge: Edge, record: CursorsMoved) -> None:
+def _recover_cursors(edge: Edge, record: CursorsMoved | BehindCounted) -> None:
+    if isinstance(record, BehindCounted):
+        lag.recover(edge.topics.get_or_make(record.tenant, record.topic), record)
+        return
     for subscription_id, position in record.positions.items():
         if taker := edge.takers.get(record.tenant, subscription_id):
             taker.recover_cursor(position)
@@ -223,6 +228,10 @@ def _state(edge: Edge) -> Iterator[Record]:
         if taker.subscription.is_durable:
             taker.settle(edge.topics.of(taker).matched)
             yield stored_form(taker.subscription, taker.cursor)
+    for topic in topics:
+        if topic.durable_count:
+            takers = (taker for taker in topic.takers.values() if taker.subscription.is_durable)
+            yield lag.counted(topic, takers, is_complete=True)
     yield from edge.moves.state()
     yield from edge.quotas.state()
     if edge.overlay is not None:

@@ -173,6 +173,8 @@ class Subscribing:
     def _put_in_force(self, pending: PendingSubscription, now: float) -> None:
         """A subscription has passed all that it waited for. Its link may be gone by now."""
         taker = self._insert(pending.topic, pending.subscription, pending.handle, pending.cursor)
+        if taker.reads_log and taker.cursor < pending.topic.matched:
+            taker.not_counted(taker.cursor, pending.topic.matched)
         if pending.subscription.webhook is not None:
             self._confirm(pending.link, pending.frame, taker, taker.cursor, is_new=True)
         elif pending.link in self._links:

@@ -26,6 +26,7 @@ from msgspec import Raw
 
 from fieldfare.messages import Position
 from fieldfare.qos import Requested
+from fieldfare.routing.unread import Unread
 
 if TYPE_CHECKING:
     from fieldfare.routing.webhooks import PendingCall
@@ -100,8 +101,10 @@ class Taker:
     __slots__ = (
         "_left_unconfirmed",
         "call",
+        "counted_upto",
         "cursor",
         "dropped_count",
+        "dropped_total",
         "expired_count",
         "expired_untold",
         "first_count",
@@ -112,6 +115,7 @@ class Taker:
         "is_cursor_unwritten",
         "is_ending",
         "last_matched_at",
+        "left",
         "link",
         "matched_count",
         "reads_log",
@@ -120,6 +124,7 @@ class Taker:
         "state",
         "subscription",
         "unconfirmed_gap",
+        "unread",
         "waiting",
         "wants_mark",
         "window",
@@ -145,12 +150,16 @@ class Taker:
         self.call: PendingCall | None = None
         self.matched_count = 0
         self.dropped_count = 0  # of which the subscriber has not been told yet
+        self.dropped_total = 0
         self.first_count = 0  # the topic's events when this subscription began
         self.expired_count = 0  # events that expired before they could be sent
         self.expired_untold = 0  # of which the subscriber has not been told yet
         self.last_matched_at = 0.0
         self.unconfirmed_gap: UnconfirmedGap | None = None
         self._left_unconfirmed: Position = -1
+        self.unread: Unread | None = None  # what it has to read from the log: nothing
+        self.counted_upto = cursor  # by those who counted before the last start
+        self.left: Unread | None = None  # what left the connection, and was not confirmed to have arrived
 
     def _change(self, cause: Cause) -> None:
         self.state = _NEXT[self.state, cause]
@@ -185,10 +194,11 @@ class Taker:
         """Begin to deliver, after a position or else after what was acknowledged; `matched` is the topic's last."""
         self.detach(matched)
         if after is not None:
-            self.cursor = self.resume_after = after
+            self._go_to(after)
         self.link, self.window, self.wants_mark = link, window, wants_mark
         if self.cursor >= matched or not self.reads_log:
             self.seen = self.cursor
+            self.unread = None
             self._change(Cause.CAUGHT_UP)
         else:
             self._change(Cause.FELL_BEHIND)
@@ -197,6 +207,9 @@ class Taker:
         """Nobody takes events any more; what was not confirmed is read again by the next."""
         self.settle(matched)
         self.link = None
+        if self.reads_log:
+            self._count_again()
+        self.left = None
         self.waiting.clear()
         self.in_flight.clear()
         self._left_unconfirmed = -1
@@ -210,7 +223,35 @@ class Taker:
 
     def recover_cursor(self, position: Position) -> None:
         """The log says where its subscriber was."""
+        self._go_to(position)
+
+    def _go_to(self, position: Position) -> None:
+        """Go on after a position. Nobody has counted what matches between it and where the taker was before it."""
+        if position < self.cursor and self.reads_log:
+            self.not_counted(position, self.cursor)
         self.cursor = self.resume_after = position
+        if self.unread is not None:
+            self.unread.drop_upto(position)
+
+    # How much there is to be read
+
+    def not_counted(self, after: Position, upto: Position) -> None:
+        """There may be events for it between two positions."""
+        self._unread().leave_uncounted(after, upto)
+
+    def _unread(self) -> Unread:
+        if self.unread is None:
+            self.unread = Unread()
+        return self.unread
+
+    def _count_again(self) -> None:
+        """All that is in memory has to be read once more."""
+        if self.waiting:
+            self._unread().put_back([entry[0] for entry in self.waiting])
+        if self.in_flight:
+            self._unread().put_back([position for position in self.in_flight if position > self.cursor])
+        if self.left is not None:
+            self._unread().put_back_groups(self.left)
 
     def settle(self, matched: Position) -> None:
         """Where nothing is outstanding, all that was matched is dealt with: the cursor need not stay behind."""
@@ -227,12 +268,13 @@ class Taker:
     def give(self, entries: Sequence[Entry], waiting_max: int) -> None:
         """Matches of a piece of the log. Where there is no room for all of them, the rest is read later."""
         entries = [entry for entry in entries if entry[0] > self.resume_after]
-        if self.subscription.qos.keep_last is not None:
-            self.waiting += entries
-            self.trim(waiting_max)
-            return
-        room = max(0, waiting_max - len(self.waiting))
+        is_last_only = self.subscription.qos.keep_last is not None
+        room = len(entries) if is_last_only else max(0, waiting_max - len(self.waiting))
+        if self.unread is not None:
+            self.unread.take([entry[0] for entry in entries[:room]])
         self.waiting += entries[:room]
+        if is_last_only:
+            self.trim(waiting_max)
         if len(entries) > room:
             self.resume_after = entries[room][0] - 1
             self._change(Cause.FELL_BEHIND)
@@ -240,13 +282,18 @@ class Taker:
     def read_to(self, position: Position, *, is_end: bool) -> None:
         """The log has been read up to a position; at its end, be offered what is matched from then on."""
         self.resume_after = max(self.resume_after, position)
+        if self.unread is not None:
+            self.unread.read_upto(position)
         if is_end:
+            self.unread = None
             self.seen = self.resume_after
             self._change(Cause.CAUGHT_UP)
 
     def skip_removed(self, removed_before: Position) -> bool:
         """The log no longer has events up to a position: go on after it. Whether the subscriber misses any by that."""
         after, self.resume_after = self.resume_after, max(self.resume_after, removed_before)
+        if self.unread is not None:
+            self.unread.drop_upto(removed_before)
         begins = after == -1 and self.subscription.qos.durability == "transient"
         return after < removed_before and not begins  # who begins with all that is alive has not missed what is not
 
@@ -276,6 +323,10 @@ class Taker:
                 entries = [entry for entry in entries if entry[0] > self.seen]
             self.waiting += entries
             self._count_free()
+        elif self.reads_log and entries[-1][0] > self.resume_after:
+            if entries[0][0] <= self.resume_after:
+                entries = [entry for entry in entries if entry[0] > self.resume_after]
+            self._unread().add(entries[0][0], entries[-1][0], len(entries))
 
     def take(self, now: float, count_max: int, bytes_max: int) -> list[Raw]:
         """What may be sent now; it is in flight until it is acknowledged."""
@@ -328,13 +379,14 @@ class Taker:
         if excess <= 0:
             return 0
         if self.reads_log and depth is None:
-            self.resume_after = self.waiting[waiting_max][0] - 1
+            left = self.waiting[waiting_max:]
+            self.resume_after = left[0][0] - 1
+            self._unread().add(left[0][0], left[-1][0], len(left))
             del self.waiting[waiting_max:]
             self._change(Cause.FELL_BEHIND)
             return 0
         del self.waiting[:excess]
-        self.dropped_count += excess
-        self._count_free()
+        self._drop(excess)
         return excess
 
     def free_waiting(self) -> int:
@@ -342,11 +394,16 @@ class Taker:
         lost = 0 if self.reads_log else len(self.waiting)
         if self.reads_log and self.waiting:
             self.resume_after = self.waiting[0][0] - 1
+            self._unread().put_back([entry[0] for entry in self.waiting])
             self._change(Cause.FELL_BEHIND)
         self.waiting.clear()
-        self.dropped_count += lost
-        self._count_free()
+        self._drop(lost)
         return lost
+
+    def _drop(self, count: int) -> None:
+        self.dropped_count += count
+        self.dropped_total += count
+        self._count_free()
 
     def acknowledge(self, position: Position, matched: Position, *, is_final: bool) -> int:
         """All up to a position, of what was sent or matched, has arrived. Returns how many were in flight.
@@ -359,16 +416,22 @@ class Taker:
             if sent > position:
                 break
             arrived += 1
+        if not is_final:
+            self._left_unconfirmed = max(self._left_unconfirmed, position)
+            self.left = self.left or Unread()
+            self.left.add_each(self.in_flight[:arrived])
         del self.in_flight[:arrived]
         self._count_free()
         if not is_final:
-            self._left_unconfirmed = max(self._left_unconfirmed, position)
             return arrived
         if self.unconfirmed_gap is not None and position > self.unconfirmed_gap.position:
             self.unconfirmed_gap = None
         if position > self.cursor:
             self.cursor = position
             self.resume_after = max(self.resume_after, position)
+            for passed in (self.left, self.unread):
+                if passed is not None:
+                    passed.drop_upto(position)
         return arrived
 
 

@@ -186,6 +186,7 @@ class Topics:
 
     def __init__(self, options: EdgeOptions, emit: Emit, find: Callable[[str, str], Taker | None]) -> None:
         self._options, self._emit, self._find = options, emit, find
+        self.kept_from: Position = 0  # the log has no events from before
         self._topics: dict[TopicKey, Topic] = {}
         self._counts: dict[str, int] = {}  # of each tenant
 
