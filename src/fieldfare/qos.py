@@ -18,6 +18,10 @@ Matching: TypeAlias = Literal["edge", "spark"]  # where a topic's events are mat
 Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=10 * 366 * 86_400)]
 Deadline: TypeAlias = Annotated[float, Meta(ge=0.1, le=10 * 366 * 86_400)]  # shorter ones only keep a broker busy
 Depth: TypeAlias = Annotated[int, Meta(ge=1, le=10_000)]
+AttributeName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]
+Attempts: TypeAlias = Annotated[int, Meta(ge=1, le=1000)]
+Backoff: TypeAlias = Annotated[float, Meta(ge=0, le=86_400)]
+TakeSeconds: TypeAlias = Annotated[float, Meta(ge=0.1, le=86_400)]  # shorter ones only keep a broker busy
 
 LIFESPAN_SECONDS = 7 * 86_400.0  # a subscriber may be away for a week; the log's limit of size bounds it all
 
@@ -54,6 +58,26 @@ class Requested(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     deadline_seconds: Deadline | None = None  # tell me when no event came for so long
     order: Order = "publisher"
     latency_budget_seconds: Deadline | None = None  # from its publication on; critical flows get a second path
+
+
+class Consuming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How the events of a subscription are shared among its consumers, and what becomes of those that are refused."""
+
+    is_shared: bool = False  # several consumers, each event to one of them; needs a name
+    key: AttributeName | None = None  # events with the same value of this attribute are dealt with one after another
+    attempts_max: Attempts = 5  # an event that was refused so often becomes a dead letter
+    backoff_seconds: Backoff = 1.0  # before an event that was refused comes again; twice as long each time
+    backoff_seconds_max: Backoff = 60.0
+    take_seconds: TakeSeconds = 30.0  # shared only: who has not dealt with an event by then loses it to another
+
+    @property
+    def is_tracked(self) -> bool:
+        """Whether every event has to be known by itself from the beginning, and not only once one is refused."""
+        return self.is_shared or self.key is not None
+
+    def backoff(self, attempts: int) -> float:
+        """How long an event waits that was refused so often."""
+        return min(self.backoff_seconds * 2.0 ** min(attempts - 1, 64), self.backoff_seconds_max)
 
 
 _RANK = {"best_effort": 0, "reliable": 1, "volatile": 0, "transient": 1, "none": 0, "publisher": 1}

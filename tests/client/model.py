@@ -19,6 +19,7 @@ from fieldfare.client.session import ClientSession
 from fieldfare.messages import (
     Accepted,
     Ack,
+    AckEach,
     Attach,
     ClientFrame,
     DeclareTopic,
@@ -30,8 +31,10 @@ from fieldfare.messages import (
     EdgesPinged,
     List,
     Listed,
+    Nack,
     Publish,
     Refused,
+    SetWindow,
     Subscribe,
     Subscribed,
     Unsubscribe,
@@ -71,7 +74,7 @@ class ModelEdge:
     def handle(self, frame: ClientFrame) -> list[EdgeFrame]:
         answer: EdgeFrame | None = None
         match frame:
-            case EdgesPinged():
+            case EdgesPinged() | AckEach() | Nack():
                 pass
             case Ack() | Detach():
                 self._tell(frame)
@@ -87,6 +90,10 @@ class ModelEdge:
                 answer = (
                     Unsubscribed(frame.ref, frame.subscription) if known else Refused(frame.ref, "unknown", "which?")
                 )
+            case SetWindow():
+                if cursor := self.cursors.get(frame.subscription):
+                    cursor.window = frame.window
+                answer = Done(frame.ref)
             case DeclareTopic():
                 answer = Done(frame.ref)
             case List():

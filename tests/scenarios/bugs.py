@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 from msgspec import Raw
 
 from fieldfare.routing import recovery
+from fieldfare.routing.dead_letters import DeadLetters
 from fieldfare.routing.publishers import Publishers
 from fieldfare.routing.taker import Taker
-from fieldfare.routing.webhooks import WebhookCalls
 
 Patch: TypeAlias = Callable[[Any, str, Any], None]  # such as setattr
 
@@ -46,7 +46,7 @@ def forgotten_subscriptions(patch: Patch) -> None:
 
 def no_dead_letters(patch: Patch) -> None:
     """Events that a webhook refuses are forgotten."""
-    patch(WebhookCalls, "_bury", lambda _self, _taker, _call, _reason, _now: None)
+    patch(DeadLetters, "bury", lambda _self, _key, _deliveries, _reason, _attempts, _now: None)
 
 
 BUGS: dict[str, Callable[[Patch], None]] = {

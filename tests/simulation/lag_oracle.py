@@ -68,7 +68,8 @@ class LagOracle:
             (position, expires_at, at)
             for at, record in zip(latest, records, strict=True)
             for number, (position, expires_at, raw) in enumerate(entries_of(record))
-            if taker.cursor < position <= topic.matched and self._wants(taker, record, number, bytes(raw))
+            if position <= topic.matched and not _is_settled(taker, position)
+            if self._wants(taker, record, number, bytes(raw))
         ]
         living = [each for each in wanted if each[1] > now]
         lag = lag_of(topic, taker, edge.topics.kept_from, now)
@@ -93,3 +94,10 @@ class LagOracle:
         if record.subscriptions is not None:
             return taker.id in record.subscriptions[number]
         return holds(taker.subscription.condition, bytes(_delivery.decode(delivery).event))
+
+
+def _is_settled(taker: Taker, position: int) -> bool:
+    """Whether a subscription has dealt with an event, or could never have got it."""
+    if taker.outstanding is None or position > taker.outstanding.upto:
+        return position <= taker.cursor
+    return position not in taker.outstanding.events

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.store.journal_records import FOREVER, opened, recovered
@@ -45,8 +46,8 @@ WRITTEN = {
         657773cb3ff8000000000000cb426d1a94a200000091c4077b2261223a317dc0c0c2c0c0
     """,
 }
-# What this version writes: the records have grown by fields that earlier versions pass over.
-WRITTEN_NOW = {
+# The same by version 0.4.0, before subscriptions said how they are consumed.
+WRITTEN_LATER = {
     "checkpoint-000000000001.log": """
         6669656c64666172656c6f6701000000b449dbb81600000093aa636865636b706f696e74cf000003000000007703f6611bbe1200000093
         a16e029194a461636d65a46e6577730109044e17251c00000096a170a461636d65a46e65777381a170049292a170a16992c0a16b90bec4
@@ -64,6 +65,27 @@ WRITTEN_NOW = {
     "segment-000000000004.log": """
         6669656c64666172656c6f67010000000dbefba60c00000094a77365676d656e740402778eee544136000080dc0011a16503a461636d65
         a46e657773cb3ff8000000000000cb426d1a94a200000091c4077b2261223a317dc0c0c2c0c0c090ff8080
+    """,
+}
+# What this version writes: the records have grown by fields that earlier versions pass over.
+WRITTEN_NOW = {
+    "checkpoint-000000000001.log": """
+        6669656c64666172656c6f67010000000d6d0bc81600000093aa636865636b706f696e74cf000003000000008303f6611bbe1200000093
+        a16e029194a461636d65a46e6577730109044e17251c00000096a170a461636d65a46e65777381a170049292a170a16992c0a16b909038
+        a1af1e00000097a164a461636d65a173cb3ff0000000000000a4676f6e6591c4027b7d00
+    """,
+    "lost-000000000001.log": """
+        6669656c64666172656c6f670100000082f09b1f4100000092a46c6f73749493a461636d65a46e6577730195a461636d65a46e657773a0
+        a36f776e0193a4612f6225a46e6577730295a4612f6225a46e657773a0a36f776e02
+    """,
+    "segment-000000000003.log": """
+        6669656c64666172656c6f6701000000f92e53d80d00000094a77365676d656e740302cc93b7930e24440000809ea173a173a461636d65
+        a46e657773a561203c203181a96b6565705f6c6173740307b368747470733a2f2f6578616d706c652e6f7267a08080cb00000000000000
+        00c2c2d03d24630a00000093a172a461636d65a173
+    """,
+    "segment-000000000004.log": """
+        6669656c64666172656c6f6701000000240633580d00000094a77365676d656e740402cc838eee544136000080dc0011a16503a461636d
+        65a46e657773cb3ff8000000000000cb426d1a94a200000091c4077b2261223a317dc0c0c2c0c0c090ff8080
     """,
 }
 CHECKPOINT: list[Record] = [
@@ -98,8 +120,9 @@ def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
     }
 
 
-def test_what_an_earlier_version_wrote_is_read(tmp_path: Path) -> None:
-    for name, data in WRITTEN.items():
+@pytest.mark.parametrize("written", [WRITTEN, WRITTEN_LATER, WRITTEN_NOW], ids=["0.3.0", "0.4.0", "now"])
+def test_what_an_earlier_version_wrote_is_read(tmp_path: Path, written: dict[str, str]) -> None:
+    for name, data in written.items():
         (tmp_path / name).write_bytes(bytes.fromhex(data))
     journal, found = opened(tmp_path)
     with journal:

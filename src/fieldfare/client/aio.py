@@ -21,11 +21,14 @@ from typing import Any, Self, TypeAlias, TypeVar, Unpack, overload
 import msgspec
 
 from fieldfare.client import wire
+from fieldfare.client.inbox import Inbox
 from fieldfare.client.options import ClientOptions
 from fieldfare.client.publisher_mover import PublisherMover
 from fieldfare.client.session_runner import SessionRunner
 from fieldfare.client.subscription import Subscription, SubscriptionOptions
+from fieldfare.client.subscription_control import SubscriptionControl
 from fieldfare.client.transport import Edges, Transport
+from fieldfare.client.window_budget import WindowBudget
 from fieldfare.errors import RefusedError
 from fieldfare.messages import Attach, DeclareTopic, List, Notice, Publish, Subscribe, Unsubscribe
 from fieldfare.qos import Matching, Offered, Published, Requested
@@ -34,7 +37,7 @@ T = TypeVar("T")
 Attributes: TypeAlias = dict[str, Any]
 
 _DEFAULTS = ClientOptions()
-_PAGE_ITEMS = 1000
+SHARED_WINDOW = 16  # of a consumer that says nothing else: what it has is not for others
 _attributes = msgspec.json.Decoder(Attributes)
 
 
@@ -70,7 +73,7 @@ def connect(
     return Client(edges, options)
 
 
-class Client:
+class Client(SubscriptionControl):
     """A client of one edge. It connects again by itself; what was open goes on, and nothing is lost or done twice.
 
     A durable subscription whose home is another edge is received from there, over a connection of its own.
@@ -81,7 +84,8 @@ class Client:
     def __init__(self, edges: Edges | Transport, options: ClientOptions = _DEFAULTS) -> None:
         self._edges = edges if isinstance(edges, Edges) else Edges.only(edges)
         self._options = options
-        self._runner = SessionRunner(self._edges, options, self._runner_at)
+        self._budget = WindowBudget(options.buffered_events_max, options.buffered_bytes_max)
+        self._runner = SessionRunner(self._edges, options, self._budget, self._runner_at)
         # Of subscriptions that other edges have, and of its publisher if that has moved; by their URLs.
         self._homes: dict[str, SessionRunner] = {}
         self._mover = PublisherMover(self._runner, self._edges, options, self._publishing_runner_at)
@@ -103,7 +107,7 @@ class Client:
         if not self._edges.allows(url):
             return None
         if url not in self._homes or self._homes[url].has_ended:
-            self._homes[url] = SessionRunner(Edges((url,), self._edges.transport_to), self._options)
+            self._homes[url] = SessionRunner(Edges((url,), self._edges.transport_to), self._options, self._budget)
             self._homes[url].start()
         return self._homes[url]
 
@@ -191,6 +195,7 @@ class Client:
         *,
         qos: Requested = ...,
         on_notice: Callable[[Notice], object] | None = ...,
+        manual_ack: bool = ...,
         **options: Unpack[SubscriptionOptions],
     ) -> Subscription[Attributes]: ...
 
@@ -203,6 +208,7 @@ class Client:
         type: type[T],
         qos: Requested = ...,
         on_notice: Callable[[Notice], object] | None = ...,
+        manual_ack: bool = ...,
         **options: Unpack[SubscriptionOptions],
     ) -> Subscription[T]: ...
 
@@ -214,17 +220,31 @@ class Client:
         type: Any = None,  # noqa: A002 - as msgspec calls it
         qos: Requested = Requested(),  # noqa: B008 - it is frozen
         on_notice: Callable[[Notice], object] | None = None,
+        manual_ack: bool = False,
         **options: Unpack[SubscriptionOptions],
     ) -> Subscription[Any]:
         """Subscribe to the events of a topic that satisfy a condition: iterate over the result, or await it first.
 
         With a `type`, a msgspec.Struct or a dataclass, the events' attributes are of that type. `on_notice` is called
-        when the subscriber has to know something: events were dropped, or none came for too long.
+        when the subscriber has to know something: events were dropped, or none came for too long. An event that does
+        not have the type is refused, as by `Subscription.nack`, and not given to the application.
+
+        An event is acknowledged when the next is asked for; with `manual_ack` only by `Subscription.ack`, in any order.
         """
-        decoder = _attributes if type is None else msgspec.json.Decoder(type)
-        subscription = Subscription(self._runner, Subscribe(0, topic, condition, qos, **options), decoder, on_notice)
-        self._runner.subscribe(subscription)
-        return subscription
+        if "consuming" in options and options["consuming"].is_shared:
+            options.setdefault("window", SHARED_WINDOW)
+        request = Subscribe(0, topic, condition, qos, **options)
+        inbox = self._receive(request, on_notice, is_manual=manual_ack)
+        if type is None:
+            return Subscription(inbox, _attributes)
+        return Subscription(inbox, msgspec.json.Decoder(type), is_typed=True)
+
+    def _receive(
+        self, request: Subscribe | Attach, on_notice: Callable[[Notice], object] | None, *, is_manual: bool
+    ) -> Inbox:
+        inbox = Inbox(self._runner, request, on_notice, is_manual=is_manual)
+        self._runner.subscribe(inbox)
+        return inbox
 
     def attach(
         self,
@@ -233,16 +253,17 @@ class Client:
         window: int = 1024,
         on_notice: Callable[[Notice], object] | None = None,
         topic: str | None = None,
+        manual_ack: bool = False,
     ) -> Subscription[Attributes]:
-        """Receive a durable subscription that exists, by its name. A client that received it before does no longer.
+        """Receive a durable subscription that exists, by its name.
+
+        A client that received it before does no longer, unless it is shared: then this is one more consumer.
 
         Where there are several edges, its home is found by its topic; without one, among the topics that are in use at
         the edge which this client is connected to.
         """
         request = Attach(0, subscription, window=window, topic=topic)
-        attached = Subscription(self._runner, request, _attributes, on_notice)
-        self._runner.subscribe(attached)
-        return attached
+        return Subscription(self._receive(request, on_notice, is_manual=manual_ack), _attributes)
 
     async def unsubscribe(self, subscription: Subscription[Any] | str, *, topic: str | None = None) -> None:
         """End a subscription of this client, or a durable one by its name, whose home is found as in `attach`."""
@@ -271,17 +292,3 @@ class Client:
     async def placement(self) -> list[Attributes]:
         """Where the publishers of a tree's broker are, and should be."""
         return await self._list(List(0, "placement"))
-
-    async def dead_letters(self, subscription: str) -> list[Attributes]:
-        """The events that a subscription's webhook did not take."""
-        return await self._list(List(0, "dead_letters", subscription=subscription))
-
-    async def _list(self, first: List) -> list[Attributes]:
-        items: list[Attributes] = []
-        after: str | None = ""
-        while after is not None:
-            page = msgspec.structs.replace(first, after=after, count_max=_PAGE_ITEMS)
-            answer = await self._runner.request(page)
-            items += answer.items
-            after = answer.next
-        return items

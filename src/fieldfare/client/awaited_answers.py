@@ -16,9 +16,18 @@ from fieldfare.client.options import SessionOptions
 from fieldfare.client.outputs import Key, Transmit
 from fieldfare.client.session_subscription import SessionSubscription
 from fieldfare.client.unanswered_publications import UnansweredPublication, UnansweredPublications
-from fieldfare.messages import DeclareTopic, List, MoveRequest, Publish, Ref, Unsubscribe
+from fieldfare.messages import (
+    DeclareTopic,
+    List,
+    MoveRequest,
+    Publish,
+    Ref,
+    SetWindow,
+    SubscriptionRequest,
+    Unsubscribe,
+)
 
-Repeatable: TypeAlias = DeclareTopic | List | Unsubscribe | Publish | MoveRequest
+Repeatable: TypeAlias = DeclareTopic | List | Unsubscribe | Publish | MoveRequest | SetWindow | SubscriptionRequest
 
 
 @dataclass(slots=True, eq=False)
@@ -34,7 +43,7 @@ class RepeatableRequest:
     def sent(self, ref: Ref) -> Repeatable:
         """The frame to send now."""
         self.times_sent += 1
-        if self.knows_logs and isinstance(self.frame, (List, Unsubscribe)):
+        if self.knows_logs and isinstance(self.frame, (List, Unsubscribe, SubscriptionRequest)):
             return replace(self.frame, ref=ref, log="")
         return replace(self.frame, ref=ref)
 

@@ -50,6 +50,16 @@ class Event(Generic[T]):
         return self._delivery.publisher
 
     @property
+    def attempt(self) -> int:
+        """1 for the first sending; more for an event that was refused, or not dealt with in time."""
+        return self._delivery.attempt
+
+    @property
+    def delivery(self) -> Delivery:
+        """The event as the service sent it."""
+        return self._delivery
+
+    @property
     def json(self) -> bytes:
         """The event as it was published."""
         return bytes(self._delivery.event)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fieldfare.client.window_budget import BUFFERED_BYTES_MAX, BUFFERED_EVENTS_MAX
+
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
@@ -33,5 +35,8 @@ class ClientOptions:
     # that may have been accepted there, and where there are none.
     doubt_seconds: float = 10.0
     patience_seconds: float = 1.0
+    # Of all subscriptions together, what may wait in this client or be on its way to it: beyond it, edges keep it.
+    buffered_events_max: int = BUFFERED_EVENTS_MAX  # one for each subscription at least; there are no more than that
+    buffered_bytes_max: int = BUFFERED_BYTES_MAX  # by the mean size of events: after small ones, large ones exceed it
     publisher: str = "client"  # the name it publishes under begins so; a random rest makes it unique
     session: SessionOptions = field(default_factory=SessionOptions)

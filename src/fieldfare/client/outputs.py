@@ -74,6 +74,13 @@ class LogChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """Events of a subscription that the application has not taken are others' now, or come again: drop them."""
+
+    subscription: Key
+
+
+@dataclass(frozen=True, slots=True)
 class GoElsewhere:
     """The edge has no place for this client, and will close the connection: connect to one of these others."""
 
@@ -114,6 +121,7 @@ Output: TypeAlias = (
     | Failed
     | Reconnect
     | LogChanged
+    | Withdrawn
     | GoElsewhere
     | Moved
     | MoveAsked

@@ -27,21 +27,27 @@ from fieldfare.client.outputs import (
     PingsAsked,
     Reconnect,
     Transmit,
+    Withdrawn,
 )
 from fieldfare.client.session_publications import SessionPublications
 from fieldfare.client.session_subscription import SessionSubscription
+from fieldfare.client.session_windows import SessionWindows
 from fieldfare.client.unanswered_publications import UnansweredPublication, UnansweredPublications
+from fieldfare.client.window_budget import WindowBudget, WindowShare
 from fieldfare.errors import DetachedError, FieldfareError, MovedError, NotConnectedError, RefusedError, refusal
 from fieldfare.messages import (
+    REASON_CHARACTERS_MAX,
     Accepted,
     Adopt,
     Advertise,
     Attach,
     Deliver,
+    Delivery,
     Detach,
     EdgeFrame,
     EdgesPinged,
     MovePublisher,
+    Nack,
     Notice,
     PingEdges,
     Position,
@@ -71,6 +77,7 @@ class ClientSession:
         options: SessionOptions = SessionOptions(),  # noqa: B008 - it is frozen
         *,
         may_move: bool = False,
+        budget: WindowBudget | None = None,
     ) -> None:
         self.options = options
         self._may_move = may_move
@@ -78,6 +85,7 @@ class ClientSession:
         self._knows_logs = False  # whether the edge that is connected now does
         self._log: str | None = None  # that of the edge that was connected last and knew it
         self._answers = AwaitedAnswers(options)
+        self.windows = SessionWindows(budget or WindowBudget(), options, self._answers)
         self._publications = SessionPublications(publisher, options, self._answers)
         self._subscriptions: dict[Key, SessionSubscription] = {}
         self._by_id: dict[str, SessionSubscription] = {}  # those that are confirmed on this connection
@@ -114,7 +122,7 @@ class ClientSession:
     @property
     def next_timer(self) -> float | None:
         """When to call `timer`."""
-        at = min(self.ack_at, self._answers.next_time)
+        at = min(self.ack_at, self._answers.next_time, self.windows.next_time)
         return None if at == math.inf else at
 
     def publish(self, key: Key, frame: Publish, now: float) -> list[Output]:
@@ -125,12 +133,17 @@ class ClientSession:
             return [failed]
         return self._publications.publish(key, frame, now, is_connected=self.is_connected)
 
-    def subscribe(self, key: Key, frame: Subscribe | Attach, now: float) -> list[Output]:
-        """Subscribe, or attach to a durable subscription; the key names it from now on."""
+    def subscribe(self, key: Key, frame: Subscribe | Attach, now: float, *, is_manual: bool = False) -> list[Output]:
+        """Subscribe, or attach to a durable subscription; the key names it from now on.
+
+        `is_manual`: the application acknowledges its events by `ack_each`, in any order.
+        """
         if (failed := _check(key, frame)) is not None:
             return [failed]
-        ack_events = max(1, min(self.options.ack_events, frame.window // 4))
-        subscription = SessionSubscription(key, frame, ack_events)
+        if (error := self.windows.check()) is not None:
+            return [Failed(key, error)]
+        subscription = SessionSubscription(key, frame)
+        subscription.in_hand.is_manual = is_manual
         if self._may_move:
             subscription.recent = deque(maxlen=self.options.remembered_events_max)
         return self.adopt(subscription, now)
@@ -139,13 +152,49 @@ class ClientSession:
         """Go on with a subscription of another session, which has let it go: its home is the edge of this one."""
         self._subscriptions[subscription.key] = subscription
         subscription.knows_logs = self._knows_logs
-        return [self._answers.send(subscription, now)] if self.is_connected else []
+        self.windows.open(subscription)
+        return [self._answers.send(subscription, now)] if self.is_connected and subscription.has_window else []
 
     def ack(self, key: Key, position: Position, now: float) -> list[Output]:
         """The application is done with all events of a subscription up to a position."""
         subscription = self._subscriptions.get(key)
-        if subscription is None or not subscription.take(position):
+        if subscription is None:
             return []
+        if subscription.in_hand.is_single(position):
+            return self.ack_each(key, position, now)
+        if not subscription.take(position):
+            return []
+        self.windows.took(subscription, position)
+        return self._acknowledge_soon(subscription, now)
+
+    def ack_each(self, key: Key, position: Position, now: float) -> list[Output]:
+        """The application is done with one event of a subscription."""
+        subscription = self._subscriptions.get(key)
+        if subscription is None:
+            return []
+        subscription.settle(position)
+        self.windows.took_one(subscription)
+        return self._acknowledge_soon(subscription, now)
+
+    def nack(self, key: Key, event: Delivery, reason: str, delay_seconds: float | None) -> list[Output]:
+        """The application could not deal with an event: it comes again later, or becomes a dead letter.
+
+        While there is no connection, the edge has the event as one that nobody has dealt with.
+        """
+        subscription = self._subscriptions.get(key)
+        if subscription is None:
+            return []
+        self.windows.took_one(subscription)
+        if subscription.id is None:
+            subscription.in_hand.refuse(event.position, comes_again=True)
+            return []
+        subscription.refuse(event.position, event.attempt)
+        frame = Nack(subscription.id, event.position, reason[:REASON_CHARACTERS_MAX], delay_seconds)
+        return [*_acknowledge(subscription), Transmit(frame)]
+
+    def _acknowledge_soon(self, subscription: SessionSubscription, now: float) -> list[Output]:
+        if subscription.in_hand.acks_each and subscription.in_hand.is_prompt:
+            return _acknowledge(subscription)
         if subscription.events_taken >= subscription.ack_events:
             return _acknowledge(subscription)
         self._unacknowledged[subscription] = None
@@ -245,6 +294,8 @@ class ClientSession:
             *(each.key if each.ending is None else each.ending for each in self._subscriptions.values()),
             *(request.key for request in self._requests),
         ]
+        for subscription in self._subscriptions.values():
+            self.windows.close(subscription)
         return [*outputs, *(Failed(key, error) for key in keys)]
 
     # What happened
@@ -255,14 +306,20 @@ class ClientSession:
         `log` is the id of the edge's log, if the edge says it. If it is another one than before, what is in doubt there
         fails with an UnknownOutcomeError.
         """
-        self.disconnected(now)
+        withdrawn = self.disconnected(now)
         self.is_connected, self._knows_logs = True, log is not None
         lost = [] if log is None or self._log in (None, log) else self._leave_log()
         self._log = log or self._log
-        awaited: list[SessionSubscription | RepeatableRequest] = [*self._subscriptions.values(), *self._requests]
+        subscriptions = [each for each in self._subscriptions.values() if each.has_window]
+        awaited: list[SessionSubscription | RepeatableRequest] = [*subscriptions, *self._requests]
         for each in awaited:
             each.knows_logs = self._knows_logs
-        return [*lost, *(self._answers.send(each, now) for each in awaited), *self._publications.connected(now)]
+        return [
+            *withdrawn,
+            *lost,
+            *(self._answers.send(each, now) for each in awaited),
+            *self._publications.connected(now),
+        ]
 
     def _leave_log(self) -> list[Output]:
         """The next edge knows nothing of what was asked, and is neither source nor target of a move."""
@@ -275,7 +332,11 @@ class ClientSession:
         return outputs
 
     def disconnected(self, now: float) -> list[Output]:  # noqa: ARG002 - all that happens is told in the same way
-        """The connection is gone, and with it every answer that was on its way."""
+        """The connection is gone, and with it every answer that was on its way.
+
+        Where events come out of order, those that were not taken may be another consumer's from now on.
+        """
+        each = [one for one in self._subscriptions.values() if one.id is not None and one.in_hand.acks_each]
         self.is_connected = False
         self._answers.clear()
         self._by_id.clear()
@@ -283,8 +344,11 @@ class ClientSession:
         self.ack_at = math.inf
         for subscription in self._subscriptions.values():
             subscription.id = None
+        self.windows.disconnected()
         self._publications.disconnected()
-        return []
+        for subscription in each:
+            self.windows.left_log(subscription)
+        return [Withdrawn(subscription.key) for subscription in each]
 
     def received(self, frame: EdgeFrame | wire.DecodedEdgeFrame, now: float) -> list[Output]:
         """A frame came."""
@@ -293,7 +357,7 @@ class ClientSession:
         if isinstance(frame, Deliver):
             return self._delivered(wire.decoded(frame))
         if isinstance(frame, Notice):
-            return self._noticed(frame)
+            return self._noticed(frame, now)
         if isinstance(frame, MovePublisher):
             is_meant = (frame.publisher, frame.generation) == (self.publisher, self.generation + 1)
             return [MoveAsked(frame.target, frame.url)] if is_meant else []
@@ -308,6 +372,9 @@ class ClientSession:
             return self._confirmed(awaited, frame, now)
         if isinstance(awaited, RepeatableRequest):
             self._requests.pop(awaited, None)
+            if isinstance(awaited.key, WindowShare):
+                self.windows.in_effect(awaited.key)
+                return []
             return [Completed(awaited.key, frame)]
         return []  # an answer to a request that was sent again since, or that nobody waits for
 
@@ -322,6 +389,7 @@ class ClientSession:
                 outputs += _acknowledge(subscription)
             self._unacknowledged.clear()
             self.ack_at = math.inf
+        outputs += self.windows.send_changes(now, is_connected=self.is_connected)
         for retried in self._answers.due(now):
             if isinstance(retried, UnansweredPublications):
                 outputs += self._publications.send_unsent(retried, now)
@@ -336,16 +404,26 @@ class ClientSession:
         if subscription is None:
             return []
         fresh = subscription.fresh(frame.events)
-        outputs: list[Output] = [Delivered(subscription.key, fresh)] if fresh else []
+        outputs: list[Output] = []
+        if fresh:
+            outputs.append(Delivered(subscription.key, fresh))
+            self.windows.came(subscription, len(fresh), len(fresh[0].event))
         if len(fresh) < len(frame.events):  # some were sent again: perhaps the acknowledgement was lost
             outputs += _acknowledge(subscription)
         return outputs
 
-    def _noticed(self, notice: Notice) -> list[Output]:
+    def _noticed(self, notice: Notice, now: float) -> list[Output]:
         subscription = self._by_id.get(notice.subscription)
         if subscription is None:
             return []
         outputs: list[Output] = [Noticed(subscription.key, notice)]
+        if notice.kind == "seek" and notice.position is not None:
+            del self._by_id[notice.subscription]
+            subscription.id = None
+            subscription.begin_after(notice.position)
+            self._unacknowledged.pop(subscription, None)
+            self.windows.left_log(subscription)
+            outputs += [Withdrawn(subscription.key), self._answers.send(subscription, now)]
         if notice.kind == "detached":
             self._forget(subscription.key)
             outputs.append(Failed(subscription.key, DetachedError(notice.subscription, notice.detail)))
@@ -360,6 +438,9 @@ class ClientSession:
             self._forget(subscription.key)
             return self.request(subscription.ending, Unsubscribe(0, answer.subscription), now)
         self._by_id[answer.subscription] = subscription
+        self.windows.confirmed(subscription)
+        if has_other_log:
+            self.windows.left_log(subscription)
         if is_first:
             return [Completed(subscription.key, answer)]
         changed: list[Output] = [LogChanged(subscription.key, answer.log)] if has_other_log else []
@@ -371,6 +452,7 @@ class ClientSession:
             self._by_id.pop(subscription.id or "", None)
             self._answers.cancel(subscription)
             self._unacknowledged.pop(subscription, None)
+            self.windows.close(subscription)
         return subscription
 
     # Refusals
@@ -400,6 +482,9 @@ class ClientSession:
                 return [Moved(awaited.key, error, awaited) if awaited.ending is None else Failed(awaited.ending, error)]
             return [Completed(awaited.ending) if awaited.ending is not None else Failed(awaited.key, error)]
         self._requests.pop(awaited, None)
+        if isinstance(awaited.key, WindowShare):
+            self.windows.in_effect(awaited.key)
+            return []
         if refused.code == "unknown" and isinstance(awaited.frame, Unsubscribe) and awaited.times_sent > 1:
             return [Completed(awaited.key)]  # the first time it was carried out, but the answer was lost
         return [Failed(awaited.key, error)]
@@ -412,8 +497,7 @@ def _error(refused: Refused) -> RefusedError:
 
 
 def _acknowledge(subscription: SessionSubscription) -> list[Output]:
-    ack = subscription.acknowledgement()
-    return [] if ack is None else [Transmit(ack)]
+    return [Transmit(frame) for frame in subscription.acknowledgements()]
 
 
 def _check(key: Key, frame: Subscribe | Attach | Repeatable) -> Failed | None:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from fieldfare.client.awaited_answers import Repeatable
 from fieldfare.client.edge_choice import EdgeChoice
+from fieldfare.client.inbox import Inbox
 from fieldfare.client.options import ClientOptions
 from fieldfare.client.outputs import (
     Completed,
@@ -33,13 +34,14 @@ from fieldfare.client.outputs import (
     PingsAsked,
     Reconnect,
     Transmit,
+    Withdrawn,
 )
 from fieldfare.client.publisher_move import PublisherMove
 from fieldfare.client.session import ClientSession
-from fieldfare.client.subscription import Subscription
 from fieldfare.client.transport import Connection, Edges, edges_of, log_of
+from fieldfare.client.window_budget import WindowBudget
 from fieldfare.errors import EdgeFullError, FieldfareError, MovedError, NotConnectedError
-from fieldfare.messages import ClientFrame, Position, Subscribed, Unsubscribe
+from fieldfare.messages import ClientFrame, Delivery, Position, Subscribed, Unsubscribe
 
 Command: TypeAlias = Callable[[Key, float], list[Output]]
 
@@ -54,10 +56,15 @@ class SessionRunner:
     """
 
     def __init__(
-        self, edges: Edges, options: ClientOptions, runner_at: Callable[[str], SessionRunner | None] = lambda _: None
+        self,
+        edges: Edges,
+        options: ClientOptions,
+        budget: WindowBudget | None = None,
+        runner_at: Callable[[str], SessionRunner | None] = lambda _: None,
     ) -> None:
         publisher = f"{options.publisher}-{secrets.token_hex(8)}"
-        self.session = ClientSession(publisher, options.session, may_move=len(edges.urls) > 1)
+        self.session = ClientSession(publisher, options.session, may_move=len(edges.urls) > 1, budget=budget)
+        self.session.windows.on_change = self._set_timer
         self.is_closed = False
         self.on_move: Callable[[Completed | Failed | MoveAsked], None] = lambda _: None  # see `publisher_mover`
         self.on_pings: Callable[[SessionRunner, PingsAsked], None] = lambda *_: None
@@ -154,21 +161,34 @@ class SessionRunner:
         await self._until(lambda: self.session.has_room)
         self._check()
 
-    def subscribe(self, subscription: Subscription[Any]) -> None:
+    def subscribe(self, inbox: Inbox) -> None:
         """Begin to deliver."""
         self._check()
-        self._do(self.session.subscribe(subscription, subscription.request, self.now))
+        self._do(self.session.subscribe(inbox, inbox.request, self.now, is_manual=inbox.is_manual))
 
-    def acknowledge(self, subscription: Subscription[Any], position: Position) -> None:
+    def acknowledge(self, inbox: Inbox, position: Position) -> None:
         """The application is done with all events up to a position."""
         if self._ended_by is None:
-            outputs = self.session.ack(subscription, position, self._loop.time())
+            outputs = self.session.ack(inbox, position, self._loop.time())
             if outputs or self.session.ack_at < self._timer_at:
                 self._do(outputs)
 
-    def detach(self, subscription: Subscription[Any]) -> None:
+    def acknowledge_each(self, inbox: Inbox, position: Position) -> None:
+        """The application is done with one event."""
+        self.perform(self.session.ack_each(inbox, position, self._loop.time()))
+
+    def refuse(self, inbox: Inbox, event: Delivery, reason: str, delay_seconds: float | None) -> None:
+        """The application could not deal with an event."""
+        self.perform(self.session.nack(inbox, event, reason, delay_seconds))
+
+    def detach(self, inbox: Inbox) -> None:
         """Deliver no more here."""
-        self._do(self.session.detach(subscription))
+        self.perform(self.session.detach(inbox))
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        """Call a function in its loop, from any thread; or not at all if the loop has ended."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function)
 
     async def request(self, frame: Repeatable) -> Any:
         """The answer to a request; if it is about a subscription that another edge has, the answer of that edge."""
@@ -177,12 +197,12 @@ class SessionRunner:
         except MovedError as error:
             return await self._home(error).request(frame)
 
-    async def unsubscribe(self, subscription: Subscription[Any]) -> None:
+    async def unsubscribe(self, inbox: Inbox) -> None:
         """End a subscription."""
         try:
-            await self.ask(lambda key, now: self.session.unsubscribe(key, subscription, now))
+            await self.ask(lambda key, now: self.session.unsubscribe(key, inbox, now))
         except MovedError as error:
-            await self._home(error).request(Unsubscribe(0, subscription.id))
+            await self._home(error).request(Unsubscribe(0, inbox.id))
 
     def _home(self, error: MovedError) -> SessionRunner:
         """The runner for the edge that has what was asked for; raises the error if there is no way there."""
@@ -250,7 +270,7 @@ class SessionRunner:
             self._failure = str(error)
         finally:
             self._connection = None
-            self.session.disconnected(self.now)
+            self.perform(self.session.disconnected(self.now))
             writer.cancel()
             await asyncio.wait([writer])
             with contextlib.suppress(NotConnectedError):
@@ -290,18 +310,16 @@ class SessionRunner:
                 case Transmit():
                     self._outgoing.append(output.frame)
                     self._is_outgoing.set()
-                case Delivered(Subscription() as subscription, events):
-                    subscription.give(events)
-                case Noticed(Subscription() as subscription, notice):
-                    subscription.notice(notice)
+                case Delivered(Inbox() as inbox, events):
+                    inbox.give(events)
+                case Noticed() | LogChanged() | Withdrawn():
+                    self._tell(output)
                 case Completed():
                     self._complete(output)
                 case Failed():
                     self._fail(output)
                 case Moved():
                     self._move(output)
-                case LogChanged(Subscription() as subscription, log):
-                    subscription.change_log(log)
                 case MoveAsked():
                     self.on_move(output)
                 case PingsAsked():
@@ -310,12 +328,22 @@ class SessionRunner:
                     self._leave(output)
         self._set_timer()
 
+    def _tell(self, output: Noticed | LogChanged | Withdrawn) -> None:
+        """Tell an inbox what became of its subscription."""
+        inbox = output.subscription
+        if not isinstance(inbox, Inbox):
+            return
+        if isinstance(output, Noticed):
+            inbox.notice(output.notice)
+        else:
+            inbox.begin_anew(output.log if isinstance(output, LogChanged) else inbox.log)
+
     def _move(self, moved: Moved) -> None:
         """Have a subscription go on at its home, if there is a way there."""
         home = None if moved.error.home is None else self._runner_at(moved.error.home)
         if home is None:
             self._fail(Failed(moved.subscription, moved.error))
-        elif isinstance(moved.subscription, Subscription):
+        elif isinstance(moved.subscription, Inbox):
             moved.subscription.follow(home)
             home._do(home.session.adopt(moved.progress, home.now))
 
@@ -331,8 +359,8 @@ class SessionRunner:
         match completed.key, completed.answer:
             case PublisherMove(), _:
                 self.on_move(completed)
-            case Subscription() as subscription, Subscribed() as answer:
-                subscription.confirm(answer.subscription, answer.log)
+            case Inbox() as inbox, Subscribed() as answer:
+                inbox.confirm(answer.subscription, answer.log)
             case asyncio.Future() as future, answer:
                 if not future.done():
                     future.set_result(answer)
@@ -342,8 +370,8 @@ class SessionRunner:
         match failed.key:
             case PublisherMove():
                 self.on_move(failed)
-            case Subscription() as subscription:
-                subscription.end(failed.error)
+            case Inbox() as inbox:
+                inbox.end(failed.error)
             case asyncio.Future() as future:
                 if not future.done():
                     future.set_exception(failed.error)

@@ -14,8 +14,10 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from fieldfare.client.in_hand import InHand
 from fieldfare.client.outputs import Key
-from fieldfare.messages import Ack, Attach, Delivery, Position, Ref, Subscribe, Subscribed
+from fieldfare.client.window_budget import WindowShare
+from fieldfare.messages import Attach, ClientFrame, Delivery, Position, Ref, Subscribe, Subscribed
 
 _EventName: TypeAlias = tuple[str | None, str]  # an event's publisher and its id, which is the publisher's own
 
@@ -26,7 +28,7 @@ class SessionSubscription:
 
     key: Key
     request: Subscribe | Attach
-    ack_events: int
+    ack_events: int = 1  # acknowledge when so many were taken
     id: str | None = None  # on this connection, once the edge has confirmed it
     log: str = ""  # to which the positions below belong, if that is known
     knows_logs: bool = False  # whether the edge that is connected now does
@@ -41,17 +43,30 @@ class SessionSubscription:
     ending: Key | None = None  # the request to end it, which waits until it is confirmed
     recent: deque[_EventName] | None = None  # events of this log, if it may move to another
     former: dict[_EventName, None] = field(default_factory=dict)  # events of logs that were left
+    in_hand: InHand = field(default_factory=InHand)
+    share: WindowShare | None = None  # of the client's memory
+    window_sent: int | None = None  # the last one that the edge was told on this connection
 
     @property
     def is_durable(self) -> bool:
         """Whether it outlives this client."""
         return isinstance(self.request, Attach) or self.request.name is not None
 
+    @property
+    def has_window(self) -> bool:
+        """Whether there is room for its events."""
+        return self.share is None or not self.share.is_waiting
+
     def sent(self, ref: Ref) -> Subscribe | Attach:
         """The request to send now. Where a durable one goes on is known to the edge; for others it is said here."""
+        self.window_sent = self.request.window if self.share is None else self.share.window
+        return replace(self._sent(ref), window=self.window_sent)
+
+    def _sent(self, ref: Ref) -> Subscribe | Attach:
         if not self.is_confirmed:
             return replace(self.request, ref=ref, log=(self.request.log or "") if self.knows_logs else None)
-        self.asked = self.taken
+        owed = self.in_hand.owed
+        self.asked = min(self.taken, min(owed) - 1) if owed else self.taken
         log = self.log if self.knows_logs else None
         if isinstance(self.request, Attach) or self.is_durable:
             return replace(self.request, ref=ref, after=None, log=log)
@@ -67,13 +82,20 @@ class SessionSubscription:
             self._leave_log()
         is_anew = is_other_log or (answer.is_new and (self.is_durable or answer.position < self.asked))
         if is_anew or not self.is_confirmed:
-            self.seen = self.given = self.taken = answer.position
-            self.events_taken = 0
+            self.begin_after(answer.position)
+        self.in_hand.acks_each = answer.acks_each
+        self.in_hand.is_prompt = isinstance(self.request, Attach) or self.request.consuming.key is not None
         self.id = self.previous = answer.subscription
         self.log = answer.log or self.log
         self.is_confirmed = True
         self.times_busy = 0
         return is_other_log
+
+    def begin_after(self, position: Position) -> None:
+        """Nothing came yet of what lies after a position, and what came before means nothing."""
+        self.seen = self.given = self.taken = position
+        self.events_taken = 0
+        self.in_hand.begin_anew()
 
     def _leave_log(self) -> None:
         if self.recent is not None and self.recent.maxlen is not None:
@@ -84,13 +106,22 @@ class SessionSubscription:
 
     def fresh(self, events: list[Delivery]) -> list[Delivery]:
         """The events that the application was not given before."""
-        seen = self.seen
+        seen, in_hand = self.seen, self.in_hand
         fresh = []
         for event in events:
-            if event.position > seen:
+            if event.attempt > 1:
+                if in_hand.is_new_retry(event):
+                    fresh.append(event)
+                    seen = max(seen, event.position)
+            elif event.position > seen:
                 seen = event.position
                 fresh.append(event)
+            elif in_hand.acks_each or event.position in in_hand.owed:
+                in_hand.owed.discard(event.position)
+                fresh.append(event)
         self.seen = seen
+        if in_hand.is_manual:
+            in_hand.give(fresh)
         if self.recent is None:
             self.given = seen
             return fresh
@@ -116,9 +147,21 @@ class SessionSubscription:
         self.events_taken += 1
         return True
 
-    def acknowledgement(self) -> Ack | None:
-        """The frame that acknowledges what was taken; None while it is not confirmed on a connection."""
+    def settle(self, position: Position) -> None:
+        """Note that the application is done with one event."""
+        self.in_hand.settle(position)
+        if self.in_hand.is_manual and not self.in_hand.acks_each:
+            self.taken = max(self.taken, self.in_hand.done_upto(self.seen))
+        self.events_taken += 1
+
+    def refuse(self, position: Position, attempt: int) -> None:
+        """Note that the application could not deal with an event."""
+        attempts_max = 1_000_000 if isinstance(self.request, Attach) else self.request.consuming.attempts_max
+        self.in_hand.refuse(position, comes_again=attempt < attempts_max)
+
+    def acknowledgements(self) -> list[ClientFrame]:
+        """The frames that acknowledge what was taken; none while it is not confirmed on a connection."""
         if self.id is None:
-            return None
+            return []
         self.events_taken = 0
-        return Ack(self.id, self.taken)
+        return self.in_hand.acknowledgements(self.id, self.taken)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Raw
 
-from fieldfare.qos import Matching, Offered, Published, Requested
+from fieldfare.qos import Consuming, Matching, Offered, Published, Requested
 
 PROTOCOL = "fieldfare.v1"  # the WebSocket subprotocol; a change that old clients cannot read gets a new name
 FRAME_BYTES_MAX = 4 * 1024 * 1024
@@ -32,6 +32,22 @@ PositionLog: TypeAlias = Annotated[str, Meta(max_length=64)]
 
 class Frame(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True, tag_field="type"):
     """A line of the protocol."""
+
+
+class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Where a subscription begins: exactly one of a position, a time, and the beginning of what is kept.
+
+    Times mean the same at every edge. A position belongs to one log, and another edge has another one.
+    """
+
+    position: Position | None = None  # deliver what came after it
+    log: PositionLog = ""  # to which the position belongs; empty: to that of this edge
+    time: Annotated[float, Meta(ge=0)] | None = None  # deliver what was accepted then or later, in seconds since 1970
+    beginning: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.position is not None) + (self.time is not None) + self.beginning != 1:
+            raise ValueError("a start is one of `position`, `time` and `beginning`: give exactly one")
 
 
 # What a client sends. Every request is answered by a frame with its ref: the one named, or Refused.
@@ -78,6 +94,8 @@ class Subscribe(Frame, frozen=True, tag="subscribe"):
     log: PositionLog | None = None
     is_name_new: bool = False  # the name was made up for this request: other edges need not be asked for it
     previous: Text | None = None  # with `after`: the id of the unnamed subscription that this one goes on with
+    consuming: Consuming = Consuming()
+    start: Start | None = None  # where a new one begins, in place of `after`; one that exists goes on where it was
 
 
 class Attach(Frame, frozen=True, tag="attach"):
@@ -93,11 +111,26 @@ class Attach(Frame, frozen=True, tag="attach"):
 
 
 class Ack(Frame, frozen=True, tag="ack"):
-    """All events of a subscription up to a position have been received and dealt with. Not answered."""
+    """All events of a subscription up to a position have been received and dealt with. Not answered.
+
+    But for those that were refused before, or whose delivery says that they came again: AckEach is for these. Of a
+    shared subscription this consumer's events are meant.
+    """
 
     subscription: str
     position: Position
     is_final: bool = True  # False: they have left this connection, send more, but keep them for the next
+
+
+class SetWindow(Frame, frozen=True, tag="set_window"):
+    """Have another number of events on their way without an acknowledgement; answered by Done.
+
+    Deliveries that were sent before the answer may go beyond a window that became smaller.
+    """
+
+    ref: Ref
+    subscription: str
+    window: Window
 
 
 class Detach(Frame, frozen=True, tag="detach"):
@@ -160,6 +193,7 @@ class Subscribed(Frame, frozen=True, tag="subscribed"):
     position: Position  # it begins after this one
     is_new: bool = True
     log: PositionLog = ""  # to which its positions belong, if the request says that its client knows of logs
+    acks_each: bool = False  # events may come out of order: acknowledge each by itself, with AckEach
 
 
 class Deliver(Frame, frozen=True, tag="deliver"):
@@ -177,6 +211,7 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     at: float  # when it was accepted, in seconds since 1970
     event: Raw  # as it was published
     publisher: str | None = None
+    attempt: int = 1  # 2 and more: it was refused, or not dealt with in time, and comes again
 
 
 NoticeKind: TypeAlias = Literal[
@@ -185,6 +220,7 @@ NoticeKind: TypeAlias = Literal[
     "detached",
     "caught_up",  # only for who asked for it
     "latency_budget",  # why there is no second path
+    "seek",  # it goes on after `position`, and is detached: attach again, and forget what came
 ]
 
 
@@ -208,6 +244,7 @@ class Done(Frame, frozen=True, tag="done"):
     """A request has been carried out."""
 
     ref: Ref
+    count: int | None = None  # of dead letters: so many were meant
 
 
 class Listed(Frame, frozen=True, tag="listed"):

@@ -136,6 +136,7 @@ class WebhookCalled(Input, frozen=True):
     failure: str | None = None
     is_permanent: bool = False  # it would fail again: do not retry
     retry_after_seconds: float | None = None  # as the endpoint asked
+    refused: tuple[tuple[Position, str], ...] = ()  # without a failure: single events that it did not take, and why
 
 
 # The Spark pipeline

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from fieldfare.messages.consuming_frames import (
+    AckEach,
+    Change,
+    DropDeadLetters,
+    Nack,
+    PauseDelivery,
+    Redrive,
+    ResumeDelivery,
+    Seek,
+)
 from fieldfare.messages.frames import (
     Accepted,
     Ack,
@@ -17,6 +27,7 @@ from fieldfare.messages.frames import (
     Notice,
     Publish,
     Refused,
+    SetWindow,
     Subscribe,
     Subscribed,
     Unsubscribe,
@@ -39,6 +50,7 @@ ClientFrame: TypeAlias = (
     | Subscribe
     | Attach
     | Ack
+    | SetWindow
     | Detach
     | Unsubscribe
     | DeclareTopic
@@ -48,6 +60,14 @@ ClientFrame: TypeAlias = (
     | Seal
     | Adopt
     | EdgesPinged
+    | AckEach
+    | Nack
+    | Seek
+    | Change
+    | PauseDelivery
+    | ResumeDelivery
+    | Redrive
+    | DropDeadLetters
 )
 EdgeFrame: TypeAlias = (
     Accepted

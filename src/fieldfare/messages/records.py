@@ -10,7 +10,7 @@ import msgspec
 from fieldfare.messages.frames import Position
 from fieldfare.messages.move_frames import Follows, SealedPublisher
 from fieldfare.messages.streams import Span, own_part_of, stream_of
-from fieldfare.qos import Matching, Offered, Requested
+from fieldfare.qos import Consuming, Matching, Offered, Requested
 
 
 class _Record(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -50,6 +50,10 @@ class SubscriptionStored(_Record, frozen=True, tag="s"):
     webhook: str | None = None
     replay: str = ""  # the name under which events of other logs are here for this subscription only
     replayed: dict[str, Position] = {}  # of each such log up to where; what else is here of those is not for it
+    consuming: Consuming = Consuming()
+    since: float = 0.0  # events that were accepted before this time are not for it
+    is_paused: bool = False
+    is_moved: bool = False  # of one that exists: it goes on after `position`, wherever it was
 
 
 class SubscriptionRemoved(_Record, frozen=True, tag="r"):
@@ -77,14 +81,44 @@ class CursorsMoved(_Record, frozen=True, tag="c"):
     positions: dict[str, Position]
 
 
+class EventsOutstanding(_Record, frozen=True, tag="q"):
+    """Which events of a durable subscription are not settled, after its cursor and up to a position; all others are.
+
+    Written as CursorsMoved is, in its place, for subscriptions whose events are known one by one.
+    """
+
+    tenant: str
+    subscription: str
+    cursor: Position
+    upto: Position
+    events: list[tuple[Position, int, int, float]]  # with attempts, refusals, and the time before which it must wait
+
+
 class DeadLetter(_Record, frozen=True, tag="d"):
-    """Events that a webhook did not take, and why."""
+    """Events that a webhook did not take or a consumer refused, and why."""
 
     tenant: str
     subscription: str
     at: float
     reason: str
     deliveries: list[bytes]
+    attempts: int = 0
+
+
+class DeadLettersRedriven(_Record, frozen=True, tag="v"):
+    """Dead letters are sent again. They are kept until they are acknowledged."""
+
+    tenant: str
+    subscription: str
+    positions: list[Position]
+
+
+class DeadLettersDropped(_Record, frozen=True, tag="g"):
+    """Dead letters are forgotten: somebody said so, or they were sent again and acknowledged."""
+
+    tenant: str
+    subscription: str
+    positions: list[Position]
 
 
 class PublishersMoved(_Record, frozen=True, tag="p"):
@@ -230,6 +264,9 @@ Record: TypeAlias = (
     | EdgeRegistered
     | PublisherSealed
     | PublisherAdopted
+    | EventsOutstanding
+    | DeadLettersRedriven
+    | DeadLettersDropped
     | TimesKept
     | BehindCounted
 )

@@ -55,7 +55,12 @@ class ClientLinks:
         """A taker is delivered to this client."""
         self._links[link].takers[taker.handle] = taker
 
-    def release(self, taker: Taker) -> None:
-        """A taker is no longer delivered to the client of its link."""
-        if client := self._links.get(taker.link or ""):
+    def release_from(self, link: str, taker: Taker) -> None:
+        """A client is no longer one of the consumers of a taker."""
+        if client := self._links.get(link):
             client.takers.pop(taker.handle, None)
+
+    def release(self, taker: Taker) -> None:
+        """A taker is no longer delivered to any client."""
+        for link in taker.links:
+            self.release_from(link, taker)

@@ -6,15 +6,28 @@ subscription, it may have `window` events unacknowledged, and acknowledging lets
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fieldfare.messages import CursorsMoved, Deliver, EventsMissed, Fetched, Notice, NoticeKind, Position, Send
+from fieldfare.messages import (
+    CursorsMoved,
+    Deliver,
+    EventsMissed,
+    EventsOutstanding,
+    Fetched,
+    Nack,
+    Notice,
+    NoticeKind,
+    Position,
+    Send,
+)
+from fieldfare.routing.consuming import Consumption
 from fieldfare.routing.lag import LagCounting, counted
 from fieldfare.routing.matches import Matches
 from fieldfare.routing.options import EdgeOptions
+from fieldfare.routing.outstanding import Outstanding
 from fieldfare.routing.ports import Emit, LogPort
-from fieldfare.routing.taker import Taker, TakerState, UnconfirmedGap
+from fieldfare.routing.taker import WEBHOOK, Subscription, Taker, TakerState, UnconfirmedGap
 from fieldfare.routing.topic import Topic, Topics
 from fieldfare.routing.webhooks import WebhookCalls
 
@@ -35,22 +48,26 @@ class Counts:
     expired: int = 0
 
 
-class Deliveries:
-    """The delivery of all subscriptions of an edge. `tidy_soon` has `tidy` called in a while."""
+@dataclass(frozen=True, slots=True)
+class DeliveryPorts:
+    """What delivering needs of its broker."""
 
-    def __init__(
-        self,
-        options: EdgeOptions,
-        topics: Topics,
-        emit: Emit,
-        log: LogPort,
-        webhooks: WebhookCalls,
-        tidy_soon: Callable[[float], None],
-    ) -> None:
+    topics: Topics
+    emit: Emit
+    log: LogPort
+    webhooks: WebhookCalls
+    consumption: Consumption
+    tidy_soon: Callable[[float], None]  # has `tidy` called in a while
+
+
+class Deliveries:
+    """The delivery of all subscriptions of an edge."""
+
+    def __init__(self, options: EdgeOptions, ports: DeliveryPorts) -> None:
         self.counts = Counts()
-        self._options, self._topics, self._emit, self._log = options, topics, emit, log
-        self._webhooks, self._tidy_soon = webhooks, tidy_soon
-        self.counting = LagCounting(emit)
+        self._options, self._topics, self._emit, self._log = options, ports.topics, ports.emit, ports.log
+        self._webhooks, self._consumption, self._tidy_soon = ports.webhooks, ports.consumption, ports.tidy_soon
+        self.counting = LagCounting(ports.emit)
         self._unwritten: list[Taker] = []  # durable ones whose cursor has moved since it was written
         self._slow: dict[int, Taker] = {}  # by handle, those with events waiting
 
@@ -77,8 +94,12 @@ class Deliveries:
 
     def pump(self, topic: Topic, taker: Taker, now: float) -> None:
         """Send what may be sent, and read the log for more if there is room."""
-        if taker.subscription.webhook is not None:
+        if taker.subscription.is_paused:
+            pass  # what waits is trimmed below, and read from the log later
+        elif taker.subscription.webhook is not None:
             self._webhooks.call(taker, now)
+        elif taker.outstanding is not None:
+            self._send_each(taker, taker.outstanding, now)
         elif taker.link is not None:
             while deliveries := taker.take(now, _MANY, self._options.frame_bytes_max):
                 if taker.dropped_count:
@@ -94,8 +115,16 @@ class Deliveries:
             self._slow.pop(taker.handle, None)
         if taker.wants_mark and taker.marks_now():
             self._notice(taker, "caught_up", "all that was there has been sent", topic.matched)
-        if taker.state is TakerState.PAUSED and len(taker.waiting) <= self._options.waiting_max // 2:
+        if taker.state is TakerState.BEHIND and len(taker.waiting) <= self._options.waiting_max // 2:
             topic.reader.join(taker)
+
+    def _send_each(self, taker: Taker, outstanding: Outstanding, now: float) -> None:
+        if taker.dropped_count and taker.links:
+            self._tell_dropped(taker)
+        cursor = taker.cursor
+        self.counts.delivered += self._consumption.send(taker, outstanding, now)
+        if taker.cursor != cursor:
+            self.moved(taker)
 
     # Who takes them
 
@@ -116,8 +145,28 @@ class Deliveries:
         topic.reader.leave(taker)
         taker.attach(link, window, after, topic.matched, wants_mark=wants_mark)
         if after is not None:
-            self._moved(taker)
+            self.moved(taker)
         self._tell_gaps_again(topic, taker)
+        self.pump(topic, taker, now)
+        self._tidy_soon(now)
+
+    def join(self, taker: Taker, link: str, window: int, now: float, *, wants_mark: bool) -> None:
+        """One more consumer takes events of a shared subscription."""
+        topic = self._topics.of(taker)
+        taker.leave(link, topic.matched)
+        taker.join(link, window, topic.matched, wants_mark=wants_mark)
+        self._tell_gaps_again(topic, taker)
+        self.pump(topic, taker, now)
+        self._tidy_soon(now)
+
+    def leave(self, taker: Taker, link: str, now: float) -> None:
+        """A consumer takes no more: what it had is sent to others, and without them waits."""
+        if len(taker.links) <= 1:
+            self.detach(taker)
+            return
+        topic = self._topics.of(taker)
+        taker.leave(link, topic.matched)
+        self.moved(taker)
         self.pump(topic, taker, now)
         self._tidy_soon(now)
 
@@ -130,31 +179,99 @@ class Deliveries:
         for detail in missed:
             self._notice(taker, "gap", detail)
 
+    def move(self, taker: Taker, position: Position, now: float) -> None:
+        """A subscription goes on after another position."""
+        topic = self._topics.of(taker)
+        topic.reader.leave(taker)
+        self._webhooks.abandon(taker)
+        for link in taker.links:
+            self._emit(Send(link, Notice(taker.id, "seek", "the subscription goes on elsewhere", position)))
+        taker.move_to(position, topic.matched)
+        self.counting.count(topic, taker)
+        self._slow.pop(taker.handle, None)
+        self._go_on(topic, taker, now)
+
+    def update(self, taker: Taker, subscription: Subscription, now: float) -> None:
+        """A subscription asks for something else from now on, or is paused or resumed."""
+        topic = self._topics.of(taker)
+        is_matched_anew = subscription.condition != taker.subscription.condition
+        taker.update(subscription, reads_log=topic.can_be_read_by(subscription.qos))
+        if is_matched_anew and taker.is_behind:
+            taker.not_counted(max(taker.resume_after, taker.taken_upto), topic.matched)
+            self.counting.count(topic, taker)
+        self._go_on(topic, taker, now)
+
     def detach(self, taker: Taker) -> None:
         """Nobody takes events of a subscription any more."""
         topic = self._topics.of(taker)
         topic.reader.leave(taker)
         taker.detach(topic.matched)
-        if taker.unread is not None and taker.unread.uncounted is not None:
-            self.counting.count(topic, taker)
-        self._moved(taker)
+        self.counting.count(topic, taker)
+        self.moved(taker)
         self._slow.pop(taker.handle, None)
 
     def forget(self, taker: Taker) -> None:
         """A subscription has ended."""
         taker.end()
         self._slow.pop(taker.handle, None)
-        self._webhooks.forget(taker.subscription.key)
+        self._consumption.forget(taker)
 
-    def acknowledge(self, taker: Taker, position: Position, now: float, *, is_final: bool) -> None:
-        """A subscriber has got all up to a position."""
+    def acknowledge(
+        self, taker: Taker, position: Position, now: float, *, is_final: bool, link: str | None = None
+    ) -> None:
+        """A subscriber has got all up to a position; `link` says which of several."""
         topic = self._topics.of(taker)
-        self.counts.acknowledged += taker.acknowledge(position, topic.matched, is_final=is_final)
-        self._moved(taker)
+        if taker.outstanding is None:
+            self.counts.acknowledged += taker.acknowledge(position, topic.matched, is_final=is_final)
+        else:
+            self._consumption.acknowledge(taker, link or taker.link or WEBHOOK, position, is_final=is_final)
+        self._go_on(topic, taker, now)
+
+    def acknowledge_each(self, taker: Taker, positions: Sequence[Position], now: float) -> None:
+        """Single events are dealt with."""
+        self._consumption.acknowledge_each(taker, positions)
+        self._go_on(self._topics.of(taker), taker, now)
+
+    def refuse(self, taker: Taker, refusals: Sequence[Nack], now: float) -> None:
+        """Single events could not be dealt with: they come again, or are given up."""
+        topic = self._topics.of(taker)
+        for each in refusals:
+            if self._consumption.refuse(taker, each.position, each.reason, each.delay_seconds, now):
+                topic.reader.leave(taker)
+                taker.read_again(each.position - 1)
+        self._go_on(topic, taker, now)
+
+    def wake(self, taker: Taker, now: float) -> None:
+        """Events may come again, or were not dealt with in time."""
+        self._consumption.due(taker, now)
+        self._go_on(self._topics.of(taker), taker, now)
+
+    def give_up(self, taker: Taker, positions: Sequence[Position], now: float) -> None:
+        """A webhook did not take events, which are dead letters now: they are settled, and not acknowledged."""
+        topic = self._topics.of(taker)
+        if taker.outstanding is None:
+            taker.acknowledge(positions[-1], topic.matched, is_final=True)
+        else:
+            taker.outstanding.settle_each(positions)
+            taker.follow_outstanding()
+        self._go_on(topic, taker, now)
+
+    def go_on(self, taker: Taker, now: float) -> None:
+        """Something that held a subscription back is over."""
+        self._go_on(self._topics.of(taker), taker, now)
+
+    def _go_on(self, topic: Topic, taker: Taker, now: float) -> None:
+        self.moved(taker)
         self.pump(topic, taker, now)
         self._tidy_soon(now)
 
-    def _moved(self, taker: Taker) -> None:
+    def set_window(self, taker: Taker, link: str, window: int, now: float) -> None:
+        """A subscriber has room for more events, or for fewer."""
+        taker.set_window(link, window)
+        self.pump(self._topics.of(taker), taker, now)
+
+    def moved(self, taker: Taker) -> None:
+        """The cursor of a subscription, or what is outstanding, is to be written."""
         if taker.subscription.is_durable and not taker.is_cursor_unwritten:
             taker.is_cursor_unwritten = True
             self._unwritten.append(taker)
@@ -172,9 +289,11 @@ class Deliveries:
 
     # Notices
 
-    def tell_detached(self, taker: Taker, detail: str) -> None:
-        """Whoever is served by a subscription is no longer."""
-        self._notice(taker, "detached", detail)
+    def tell_detached(self, taker: Taker, detail: str, but: str | None = None) -> None:
+        """Whoever is served by a subscription is no longer; one of them knows it."""
+        for link in taker.links:
+            if link != but:
+                self._emit(Send(link, Notice(taker.id, "detached", detail)))
 
     def tell_gap(self, taker: Taker, detail: str) -> None:
         """Whoever is served by a subscription misses events."""
@@ -213,12 +332,12 @@ class Deliveries:
     def _tell_of_gap(self, taker: Taker, after: Position, detail: str, upto: Position | None = None) -> None:
         """Tell of missing events, and again on the next connection unless an event after a position is acknowledged."""
         self._notice(taker, "gap", detail, upto)
-        if taker.link is not None and taker.subscription.is_durable:
+        if taker.links and taker.subscription.is_durable:
             taker.unconfirmed_gap = UnconfirmedGap(after, detail, is_in_log=upto is not None)
 
     def _notice(self, taker: Taker, kind: NoticeKind, detail: str, position: Position | None = None) -> None:
-        if taker.link is not None:
-            self._emit(Send(taker.link, Notice(taker.subscription.id, kind, detail, position)))
+        for link in taker.links:
+            self._emit(Send(link, Notice(taker.subscription.id, kind, detail, position)))
 
     # Now and then
 
@@ -244,10 +363,19 @@ class Deliveries:
             if taker.state is not TakerState.ENDED:
                 topic = self._topics.of(taker)
                 taker.settle(topic.matched)
-                moved.setdefault(taker.subscription.tenant, {})[taker.subscription.id] = taker.cursor
                 if taker.cursor < topic.matched:
                     behind.setdefault(topic, []).append(taker)
+                if taker.outstanding:
+                    self._log.append_lazily(outstanding_form(taker, taker.outstanding))
+                    continue
+                moved.setdefault(taker.subscription.tenant, {})[taker.subscription.id] = taker.cursor
         for tenant, positions in moved.items():
             self._log.append_lazily(CursorsMoved(tenant, positions))
         for topic, takers in behind.items():
             self._log.append_lazily(counted(topic, takers))
+
+
+def outstanding_form(taker: Taker, outstanding: Outstanding) -> EventsOutstanding:
+    """What is not settled of a durable subscription, as the log holds it."""
+    events = [event.as_logged for event in outstanding.events.values()]
+    return EventsOutstanding(*taker.subscription.key, taker.cursor, outstanding.upto, events)

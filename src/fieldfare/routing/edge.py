@@ -15,6 +15,7 @@ from typing import Any
 
 from fieldfare.messages import (
     Ack,
+    AckEach,
     Adopt,
     Advertise,
     Attach,
@@ -26,6 +27,7 @@ from fieldfare.messages import (
     DeclareTopic,
     Detach,
     Done,
+    DropDeadLetters,
     EdgesPinged,
     Effect,
     EventsStored,
@@ -40,16 +42,22 @@ from fieldfare.messages import (
     Listed,
     LogBegun,
     Member,
+    Nack,
     NotStored,
     OfferAnswered,
     Opened,
+    PauseDelivery,
     PipelineMatched,
     Position,
     Publish,
     Received,
     Record,
+    Redrive,
     Refused,
+    ResumeDelivery,
     Seal,
+    Seek,
+    SetWindow,
     Started,
     Stored,
     Subscribe,
@@ -65,7 +73,9 @@ from fieldfare.qos import unmet
 from fieldfare.routing import listing, recovery
 from fieldfare.routing.asked_publishers import AskedPublishers
 from fieldfare.routing.client_links import ClientLinks
-from fieldfare.routing.delivery import Deliveries
+from fieldfare.routing.consuming import ConsumingTimer, Consumption
+from fieldfare.routing.dead_letters import DeadLetters
+from fieldfare.routing.delivery import Deliveries, DeliveryPorts
 from fieldfare.routing.exported_interest import ExportedVersion, ShrinkingInterest
 from fieldfare.routing.exporting import ExportReader
 from fieldfare.routing.handing import HandedPart
@@ -99,6 +109,12 @@ from fieldfare.routing.subscribing import (
     EndingSubscription,
     Subscribing,
     SubscribingPorts,
+)
+from fieldfare.routing.subscription_requests import (
+    LettersUpdate,
+    RequestPorts,
+    SubscriptionRequests,
+    SubscriptionUpdate,
 )
 from fieldfare.routing.taker import Entry, Taker
 from fieldfare.routing.takers import Takers
@@ -136,8 +152,13 @@ class Edge:
         self.replies, self.timers, self.log = Replies(emit), Timers(emit), LogPort(emit)
         self.positions, self.quotas = Positions(self.log), Quotas(options.quotas)
         self._pipeline, self._compiler, self._webhook_checks = Asking(emit), Asking(emit), Asking(emit)
-        self.webhooks = WebhookCalls(options, rng, emit, self.log, self.timers, self._webhook_took)
-        self.deliveries = Deliveries(options, self.topics, emit, self.log, self.webhooks, self._tidy_soon)
+        self.dead_letters = DeadLetters(options, self.log)
+        self.consumption = Consumption(options, emit, self.timers, self.dead_letters)
+        self.webhooks = WebhookCalls(options, rng, emit, self.timers, self.consumption, self.dead_letters)
+        self.deliveries = Deliveries(
+            options, DeliveryPorts(self.topics, emit, self.log, self.webhooks, self.consumption, self._tidy_soon)
+        )
+        self.webhooks.settling = self.deliveries
         self.moves = PublisherMoves(
             name,
             options.publishers_max,
@@ -210,6 +231,19 @@ class Edge:
                 self._settled,
                 EdgeTimer.STEP,
             ),
+        )
+        self.requests = SubscriptionRequests(
+            RequestPorts(
+                self.subscribing,
+                self.topics,
+                self.deliveries,
+                self.consumption,
+                self.dead_letters,
+                self.replies,
+                self.log,
+                self.positions,
+                self._search,
+            )
         )
         self.overlay = None if overlay is None else self._make_overlay(overlay)
         self._batches = PipelineBatches(
@@ -356,9 +390,17 @@ class Edge:
         return {
             Publish: self.publishing.publish,
             Ack: self.subscribing.acknowledge,
+            SetWindow: self.subscribing.set_window,
             Subscribe: self.subscribing.subscribe,
             Attach: self.subscribing.attach,
-            Detach: lambda link, identity, frame, _: self.subscribing.detach(link, identity, frame),
+            Detach: self.subscribing.detach,
+            AckEach: self.subscribing.acknowledge_each,
+            Nack: self.subscribing.refuse,
+            Seek: self.requests.seek,
+            PauseDelivery: self.requests.pause,
+            ResumeDelivery: self.requests.resume,
+            Redrive: self.requests.redrive,
+            DropDeadLetters: self.requests.drop_dead_letters,
             Unsubscribe: self.subscribing.unsubscribe,
             DeclareTopic: self._declare,
             List: self._list,
@@ -379,6 +421,8 @@ class Edge:
             PendingBatch: self._batches.stored,
             PendingSubscription: self.subscribing.pending.stored,
             EndingSubscription: lambda waiter, _: self.subscribing.ended(waiter),
+            SubscriptionUpdate: self.requests.stored,
+            LettersUpdate: self.requests.letters_stored,
             TopicChange: lambda waiter, _: self._declared(waiter),
             SettlingPublisher: self.moves.settled,
             SealOfPublisher: self.moves.seal_stored,
@@ -390,6 +434,8 @@ class Edge:
             PendingBatch: lambda waiter, _: self._batches.not_stored(waiter),
             PendingSubscription: self.subscribing.pending.not_stored,
             EndingSubscription: self.subscribing.not_ended,
+            SubscriptionUpdate: self.requests.not_stored,
+            LettersUpdate: self.requests.not_stored,
             TopicChange: self._not_declared,
             SettlingPublisher: self.moves.not_settled,
             SealOfPublisher: self.moves.seal_failed,
@@ -435,6 +481,8 @@ class Edge:
                 conditions = {made.id: made.condition for made in self.subscribing.of_topic(topic)}
                 conditions |= self.overlay.home_conditions.of_topic(topic) if self.overlay is not None else {}
                 self._effects.append(UsePipeline(*topic.key, topic.stored_batch, conditions))
+        for taker in self.takers:
+            self.consumption.recovered(taker)
         self.deliveries.counting.started(self.topics)
         self.subscribing.started(now)
         if self.overlay is not None:
@@ -465,7 +513,7 @@ class Edge:
         elif (identity := self.links.identity(message.link)) is not None:
             self.quotas.disconnect(identity.tenant)
             self.advertisements.closed(message.link)
-            self.subscribing.closed(message.link)
+            self.subscribing.closed(message.link, now)
 
     def _received(self, message: Received, now: float) -> None:
         identity = self.links.identity(message.link)
@@ -535,9 +583,6 @@ class Edge:
         if taker := self.takers.of_handle(message.tenant, message.subscription, message.handle):
             self.webhooks.called(taker, message, now)
 
-    def _webhook_took(self, taker: Taker, position: Position, now: float) -> None:
-        self.deliveries.acknowledge(taker, position, now, is_final=True)
-
     def _due(self, message: TimerDue, now: float) -> None:
         key = message.key
         self.timers.due(key)
@@ -553,6 +598,9 @@ class Edge:
             case RetryTimer():
                 if taker := self.takers.of_handle(key.tenant, key.subscription, key.handle):
                     self.webhooks.call_again(taker)
+            case ConsumingTimer():
+                if taker := self.takers.of_handle(key.tenant, key.subscription, key.handle):
+                    self.deliveries.wake(taker, now)
             case AdoptionTimer():
                 self.moves.due(key)
             case _ if self.overlay is not None:

@@ -185,7 +185,7 @@ class TopicExports:
             self._read_if_room(taker)
 
     def _read_if_room(self, taker: RemoteTaker) -> None:
-        if taker.state is TakerState.PAUSED and taker.has_room:
+        if taker.state is TakerState.BEHIND and taker.has_room:
             self._reader.join(taker)
 
     # New events

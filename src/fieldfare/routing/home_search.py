@@ -15,14 +15,27 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeAlias
 
-from fieldfare.messages import Attach, Find, Found, Identity, List, LogId, Send, Subscribe, TopicKey, Unsubscribe
+from fieldfare.messages import (
+    Attach,
+    Find,
+    Found,
+    Identity,
+    List,
+    LogId,
+    Send,
+    Subscribe,
+    SubscriptionRequest,
+    TopicKey,
+    Unsubscribe,
+)
 from fieldfare.routing.broker_links import BrokerLinks
 from fieldfare.routing.importing import Imports
 from fieldfare.routing.ports import Emit
 from fieldfare.routing.refusal import Refusal
 
 SEARCHES_MAX = 10_000
-NamedRequest: TypeAlias = Subscribe | Attach | Unsubscribe | List  # what a client may ask of a subscription by its name
+# What a client may ask of a subscription by its name.
+NamedRequest: TypeAlias = Subscribe | Attach | Unsubscribe | List | SubscriptionRequest
 
 
 @dataclass(slots=True, eq=False)

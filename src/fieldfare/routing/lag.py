@@ -48,9 +48,12 @@ def first_kept(topic: Topic, kept_from: Position, now: float) -> Position:
 def lag_of(topic: Topic, taker: Taker, kept_from: Position, now: float) -> Lag:
     """How far a subscription is behind now."""
     gone = first_kept(topic, kept_from, now) - 1
-    sent = len(taker.in_flight) + (0 if taker.left is None else taker.left.count)
+    sent = len(taker.in_flight) + (0 if taker.unconfirmed is None else taker.unconfirmed.count)
     events, is_exact = sent + len(taker.waiting), True
-    for part in (taker.left, taker.unread):
+    if taker.outstanding is not None:
+        sent += taker.outstanding.in_hand_count
+        events += len(taker.outstanding)
+    for part in (taker.unconfirmed, taker.unread):
         is_exact &= part is None or part.is_exact
     if taker.unread is not None:
         events += taker.unread.count_after(gone, lambda last: topic.times.events_between(gone, last))
@@ -66,7 +69,9 @@ def lag_of(topic: Topic, taker: Taker, kept_from: Position, now: float) -> Lag:
 def _first_of(taker: Taker) -> Position:
     """The position of the first event that is not acknowledged, or a little before it."""
     firsts = [*taker.in_flight[:1], *(entry[0] for entry in taker.waiting[:1])]
-    firsts += [part.first for part in (taker.left, taker.unread) if part is not None and part.first is not None]
+    firsts += [part.first for part in (taker.unconfirmed, taker.unread) if part is not None and part.first is not None]
+    if taker.outstanding is not None:
+        firsts += [next(iter(events)) for events in (taker.outstanding.events, taker.outstanding.redriven) if events]
     return min(firsts, default=taker.cursor + 1)
 
 
@@ -86,8 +91,11 @@ def counted(topic: Topic, takers: Iterable[Taker], *, is_complete: bool = False)
     """What the log is told of subscriptions of a topic."""
     counts = {}
     for taker in takers:
-        count = len(taker.in_flight) + len(taker.waiting) + (0 if taker.left is None else taker.left.count)
-        upto, is_whole = topic.matched, taker.left is None or taker.left.is_whole
+        count = len(taker.in_flight) + len(taker.waiting)
+        upto, is_whole = topic.matched, True
+        if taker.unconfirmed is not None:
+            count += taker.unconfirmed.count
+            is_whole = taker.unconfirmed.is_whole
         if (unread := taker.unread) is not None:
             is_whole &= unread.is_whole
             if unread.uncounted is not None:
@@ -114,7 +122,7 @@ def recover(topic: Topic, record: BehindCounted) -> None:
 def _recover_taker(taker: Taker, count: int, first: Position, upto: Position) -> None:
     taker.unread = Unread()
     if count:
-        taker.unread.add(max(first, taker.cursor + 1), upto, count)
+        taker.unread.add(max(first, taker.taken_upto + 1), upto, count)
     taker.counted_upto = upto
 
 
@@ -149,13 +157,16 @@ class LagCounting:
         """All of the log is known: count what lies after the counts in it."""
         for topic in topics:
             for taker in topic.takers.values():
-                if taker.reads_log and taker.state is TakerState.DETACHED and taker.counted_upto < topic.stored:
-                    taker.not_counted(max(taker.counted_upto, taker.cursor), topic.stored)
+                if taker.has_buried:  # they may have been counted before they became dead letters
+                    taker.not_counted(taker.taken_upto, topic.stored)
+                elif taker.state is TakerState.DETACHED:
+                    taker.not_counted(max(taker.counted_upto, taker.taken_upto), topic.stored)
             self._begin(topic, list(topic.takers.values()), _COUNTED_AT_START_MAX)
 
     def count(self, topic: Topic, taker: Taker) -> None:
         """A subscription that nobody takes has events that are not counted: count them, if that is not too much."""
-        if topic.key not in self._passes:
+        is_resting = taker.state is TakerState.DETACHED and topic.key not in self._passes
+        if is_resting and taker.unread is not None and taker.unread.uncounted is not None:
             self._begin(topic, [taker], _COUNTED_LATER_MAX)
 
     def forget(self, topic: Topic) -> None:
@@ -193,7 +204,7 @@ class LagCounting:
         for taker, entries in matches:
             if taker.handle in reading.takers:
                 range_ = reading.takers[taker.handle][1]
-                within = [entry[0] for entry in entries if range_.after < entry[0] <= range_.upto]
+                within = [entry[0] for entry in taker.new_in(entries) if range_.after < entry[0] <= range_.upto]
                 if within:
                     found = reading.found.setdefault(taker.handle, Unread())
                     found.add(within[0], within[-1], len(within))

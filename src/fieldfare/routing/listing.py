@@ -80,6 +80,11 @@ def _subscription_item(edge: Edge, taker: Taker) -> dict[str, Any]:
         "is_durable": subscription.is_durable,
         "is_attached": taker.is_attached,
         "webhook": subscription.webhook,
+        "consuming": msgspec.structs.asdict(subscription.consuming),
+        "consumers": len(taker.links),
+        "is_paused": subscription.is_paused,
+        "outstanding": len(taker.in_flight) if taker.outstanding is None else len(taker.outstanding),
+        "dead_letters": len(edge.dead_letters.of(subscription.key)),
         "position": taker.cursor,
         "accepted": taker.matched_count,
         "expired": taker.expired_count,
@@ -89,7 +94,12 @@ def _subscription_item(edge: Edge, taker: Taker) -> dict[str, Any]:
 
 def _dead_letters(edge: Edge, taker: Taker) -> list[dict[str, Any]]:
     return [
-        {"at": letter.at, "reason": letter.reason, "event": msgspec.Raw(delivery)}
-        for letter in edge.webhooks.dead_letters.get(taker.subscription.key, [])
-        for delivery in letter.deliveries
+        {
+            "id": letter.id,
+            "at": letter.at,
+            "reason": letter.reason,
+            "attempts": letter.attempts,
+            "event": msgspec.Raw(letter.delivery),
+        }
+        for letter in edge.dead_letters.of(taker.subscription.key)
     ]

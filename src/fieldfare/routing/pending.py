@@ -267,8 +267,8 @@ def replayed_form(made: Subscription) -> SubscriptionReplayed:
     return SubscriptionReplayed(made.tenant, made.topic, made.id, made.replay, dict(made.replayed))
 
 
-def stored_form(made: Subscription, cursor: Position) -> SubscriptionStored:
-    """A durable subscription as the log holds it."""
+def stored_form(made: Subscription, cursor: Position, *, is_moved: bool = False) -> SubscriptionStored:
+    """A durable subscription as the log holds it; `is_moved`: it goes on after the cursor, wherever it was."""
     return SubscriptionStored(
         made.id,
         made.tenant,
@@ -279,4 +279,8 @@ def stored_form(made: Subscription, cursor: Position) -> SubscriptionStored:
         made.webhook,
         made.replay,
         dict(made.replayed),
+        made.consuming,
+        made.since,
+        made.is_paused,
+        is_moved,
     )

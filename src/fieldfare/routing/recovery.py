@@ -11,8 +11,11 @@ from fieldfare.messages import (
     BehindCounted,
     CursorsMoved,
     DeadLetter,
+    DeadLettersDropped,
+    DeadLettersRedriven,
     EdgeRegistered,
     EventsMissed,
+    EventsOutstanding,
     EventsStored,
     InterestExported,
     KeptBytes,
@@ -32,6 +35,7 @@ from fieldfare.messages import (
     TopicStored,
 )
 from fieldfare.routing import lag
+from fieldfare.routing.delivery import outstanding_form
 from fieldfare.routing.pending import stored_form
 from fieldfare.routing.taker import Subscription
 from fieldfare.routing.topic import OWN_LOG
@@ -62,11 +66,10 @@ def recover(edge: Edge, record: Record) -> None:
             topic = edge.topics.get_or_make(record.tenant, record.topic)
             topic.offered, topic.matching = record.offered, record.matching
             topic.offer_version, topic.home = record.version, record.home
-        case CursorsMoved() | BehindCounted():
+        case CursorsMoved() | EventsOutstanding() | BehindCounted():
             _recover_cursors(edge, record)
-        case DeadLetter():
-            if edge.takers.get(record.tenant, record.subscription):
-                edge.webhooks.keep_letter(record)
+        case DeadLetter() | DeadLettersRedriven() | DeadLettersDropped():
+            _recover_letters(edge, record)
         case PublishersMoved() | PublisherSealed() | PublisherAdopted():
             _recover_publishers(edge, record)
         case KeptBytes():
@@ -165,9 +168,25 @@ def _recover_publishers(edge: Edge, record: PublishersMoved | PublisherSealed | 
         topic.matched_ids.confirm(source, [identity])
 
 
-def _recover_cursors(edge: Edge, record: CursorsMoved | BehindCounted) -> None:
+def _recover_letters(edge: Edge, record: DeadLetter | DeadLettersRedriven | DeadLettersDropped) -> None:
+    key = record.tenant, record.subscription
+    if edge.takers.get(*key) is None:
+        return
+    if isinstance(record, DeadLetter):
+        edge.dead_letters.keep(record)
+    elif isinstance(record, DeadLettersRedriven):
+        edge.dead_letters.redrive(key, record.positions)
+    else:
+        edge.dead_letters.drop(key, record.positions)
+
+
+def _recover_cursors(edge: Edge, record: CursorsMoved | EventsOutstanding | BehindCounted) -> None:
     if isinstance(record, BehindCounted):
         lag.recover(edge.topics.get_or_make(record.tenant, record.topic), record)
+        return
+    if isinstance(record, EventsOutstanding):
+        if taker := edge.takers.get(record.tenant, record.subscription):
+            taker.recover_outstanding(record)
         return
     for subscription_id, position in record.positions.items():
         if taker := edge.takers.get(record.tenant, subscription_id):
@@ -177,7 +196,6 @@ def _recover_cursors(edge: Edge, record: CursorsMoved | BehindCounted) -> None:
 def _recover_subscription(edge: Edge, record: SubscriptionStored) -> None:
     topic = edge.topics.get_or_make(record.tenant, record.topic)
     edge.positions.raise_to(record.position)  # or what comes would lie before it
-    edge.subscribing.forget(record.tenant, record.subscription)
     subscription = Subscription(
         record.subscription,
         record.tenant,
@@ -188,8 +206,20 @@ def _recover_subscription(edge: Edge, record: SubscriptionStored) -> None:
         webhook=record.webhook,
         replay=record.replay,
         replayed=record.replayed,
+        consuming=record.consuming,
+        since=record.since,
+        is_paused=record.is_paused,
     )
-    edge.subscribing.restore(topic, subscription, record.position)
+    taker = edge.takers.get(*subscription.key)
+    if taker is None or taker.subscription.topic != record.topic:
+        edge.subscribing.forget(record.tenant, record.subscription)
+        edge.subscribing.restore(topic, subscription, record.position)
+    else:  # it was changed, or a checkpoint covers this record as well
+        if taker.subscription.condition != record.condition:
+            taker.unread, taker.counted_upto = None, taker.cursor  # what was counted matched another condition
+        taker.update(subscription, reads_log=topic.can_be_read_by(subscription.qos))
+        if record.is_moved:
+            taker.recover_cursor(record.position)
     _recover_replayed(edge, topic, record.replayed)
 
 
@@ -228,6 +258,8 @@ def _state(edge: Edge) -> Iterator[Record]:
         if taker.subscription.is_durable:
             taker.settle(edge.topics.of(taker).matched)
             yield stored_form(taker.subscription, taker.cursor)
+            if taker.outstanding:
+                yield outstanding_form(taker, taker.outstanding)
     for topic in topics:
         if topic.durable_count:
             takers = (taker for taker in topic.takers.values() if taker.subscription.is_durable)
@@ -238,5 +270,4 @@ def _state(edge: Edge) -> Iterator[Record]:
         yield from edge.overlay.wanted.state()
         yield from edge.overlay.imports.state()
         yield from edge.overlay.home_conditions.state()
-    for letters in edge.webhooks.dead_letters.values():
-        yield from letters
+    yield from edge.dead_letters.state()

@@ -7,7 +7,7 @@ A taker that is slow or new holds no memory here: what it has not got is found a
 
     DETACHED   its interest is known, but not where to resume
     LIVE       every new match is sent to it at once
-    PAUSED     it is behind, and too much is in flight
+    BEHIND     it is behind, and too much is in flight
     READING    it is behind, and gets the next pieces of the log
 """
 
@@ -74,7 +74,7 @@ class RemoteTaker:
         self.resume_after = self.sent = self.taken = position
         self.owes_answer = True
         is_behind = reads_log and position < matched  # what is not kept cannot be read again: it is passed over
-        self.state = TakerState.PAUSED if is_behind else TakerState.LIVE
+        self.state = TakerState.BEHIND if is_behind else TakerState.LIVE
 
     def detach(self) -> None:
         """Nothing is sent until the receiver says where to resume."""
@@ -89,12 +89,12 @@ class RemoteTaker:
         position = self.taken
         self.detach()
         self.resume_after = self.sent = position
-        self.state = TakerState.PAUSED
+        self.state = TakerState.BEHIND
 
     def fall_behind(self) -> None:
         """What comes next has to be read from the log, when there is room."""
         self.resume_after = self.sent
-        self.state = TakerState.PAUSED
+        self.state = TakerState.BEHIND
 
     def take(self, position: Position) -> None:
         """The receiver has all up to a position."""
@@ -123,12 +123,12 @@ class RemoteTaker:
         self.waiting += entries[:waiting_max]
         if len(entries) > waiting_max:
             self.resume_after = entries[waiting_max][0] - 1
-            self.state = TakerState.PAUSED
+            self.state = TakerState.BEHIND
 
     def read_to(self, position: Position, *, is_end: bool) -> None:
         """The log has been read up to a position; at its end, be sent what is matched from then on."""
         self.resume_after = max(self.resume_after, position)
-        self.state = TakerState.LIVE if is_end else TakerState.PAUSED
+        self.state = TakerState.LIVE if is_end else TakerState.BEHIND
 
     def skip_removed(self, removed_before: Position) -> bool:
         """The log no longer has events up to a position. Whether the receiver may miss any by that.

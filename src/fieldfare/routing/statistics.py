@@ -44,6 +44,8 @@ class Statistics:
     matched: int
     delivered: int
     acknowledged: int
+    refused_events: int  # by consumers
+    overdue: int  # events that a consumer of a shared subscription did not deal with in time
     dropped: int
     expired: int
     calls: int
@@ -59,19 +61,21 @@ class Statistics:
 
 def statistics(edge: Edge) -> Statistics:
     """The counts of an edge."""
-    counts, calls = edge.deliveries.counts, edge.webhooks.counts
+    counts, calls, consuming = edge.deliveries.counts, edge.webhooks.counts, edge.consumption.counts
     return Statistics(
         published=edge.publishing.accepted_count,
         repeated=edge.publishing.repeated_count,
         refused=dict(edge.replies.refused_counts),
         matched=counts.matched,
         delivered=counts.delivered + calls.events,
-        acknowledged=counts.acknowledged,
-        dropped=counts.dropped,
+        acknowledged=counts.acknowledged + consuming.acknowledged,
+        refused_events=consuming.refused,
+        overdue=consuming.overdue,
+        dropped=counts.dropped + consuming.dropped,
         expired=counts.expired,
         calls=calls.calls,
         calls_failed=calls.failed,
-        dead_letters=calls.dead_letters,
+        dead_letters=edge.dead_letters.buried_count,
         connections=len(edge.links),
         topics=len(edge.topics),
         subscriptions=len(edge.takers),

@@ -15,12 +15,17 @@ from msgspec.structs import replace
 
 from fieldfare.messages import (
     Ack,
+    AckEach,
     Attach,
     Detach,
+    Done,
     Identity,
     LogId,
+    Nack,
     Notice,
     Position,
+    SetWindow,
+    Start,
     Subscribe,
     Subscribed,
     SubscriptionRemoved,
@@ -113,8 +118,7 @@ class Subscribing:
             raise Refusal("qos", reason)
         if topic.matching == "spark" and frame.name is None and frame.qos.reliability == "reliable":
             raise Refusal("qos", "in a topic that Spark matches it needs a name: give one, or request 'best_effort'")
-        if frame.webhook is not None and frame.name is None:
-            raise Refusal("invalid", "a webhook needs a name: it outlives the connection")
+        check_consuming(frame, topic)
         if frame.name is not None:
             if taker := self._takers.get(identity.tenant, frame.name):
                 self._resume(link, taker, frame, now)
@@ -137,10 +141,14 @@ class Subscribing:
             frame.qos,
             is_durable=frame.name is not None,
             webhook=frame.webhook,
+            consuming=frame.consuming,
+            since=0.0 if frame.start is None else frame.start.time or 0.0,
         )
         if frame.after is not None and (known := topic.replayed.get(frame.previous or "")) is not None:
             subscription = replace(subscription, replay=known.replay, replayed=known.replayed)
         start = START if frame.qos.durability == "transient" else self._positions.last
+        if frame.start is not None:
+            start = start_position(frame.start, topic, self.log_id, self._positions.last)
         after = self._after(frame)
         cursor = start if after is None else after
         state = PendingState.COMPILING if frame.webhook is None else PendingState.CHECKING
@@ -155,16 +163,17 @@ class Subscribing:
         if self._links.subscription_count(link) >= most:
             raise Refusal("limit", f"this connection has {most:,} subscriptions already: open another")
 
-    def _check_stays(self, taker: Taker) -> None:
+    def check_stays(self, taker: Taker) -> None:
+        """Refuse what is asked of a subscription that is just being ended."""
         if taker.is_ending:
             raise Refusal("busy", f"the subscription {taker.subscription.id!r} is just being ended: try again")
 
     def _resume(self, link: str, taker: Taker, frame: Subscribe, now: float) -> None:
-        self._check_stays(taker)
+        self.check_stays(taker)
         made = taker.subscription
-        asked = (frame.topic, frame.condition, frame.qos, frame.webhook)
-        if (made.topic, made.condition, made.qos, made.webhook) != asked:
-            raise Refusal("invalid", f"{made.id!r} exists with other settings: end it first, or choose another name")
+        asked = (frame.topic, frame.condition, frame.qos, frame.webhook, frame.consuming)
+        if (made.topic, made.condition, made.qos, made.webhook, made.consuming) != asked:
+            raise Refusal("invalid", f"{made.id!r} exists with other settings: change it, or choose another name")
         if made.webhook is not None:
             self._confirm(link, frame, taker, taker.cursor, is_new=False)
         else:
@@ -187,9 +196,7 @@ class Subscribing:
         self._begin(taker, now)
 
     def _insert(self, topic: Topic, subscription: Subscription, handle: int, cursor: Position) -> Taker:
-        qos = subscription.qos
-        reads_log = topic.offered.is_kept and (qos.reliability == "reliable" or qos.durability == "transient")
-        taker = Taker(subscription, handle, cursor, reads_log=reads_log)
+        taker = Taker(subscription, handle, cursor, reads_log=topic.can_be_read_by(subscription.qos))
         topic.insert(taker)
         self._takers.insert(taker)
         return taker
@@ -222,17 +229,22 @@ class Subscribing:
         if not self.has(identity.tenant, frame.subscription) and self._search(link, identity, frame, now):
             return
         taker = self.own(identity, frame.subscription)
-        self._check_stays(taker)
+        self.check_stays(taker)
         if taker.subscription.webhook is not None:
             raise Refusal("invalid", "this subscription is delivered to its webhook")
         self._serve(taker, link, frame, now)
 
     def _serve(self, taker: Taker, link: str, frame: Subscribe | Attach, now: float, *, is_new: bool = False) -> None:
-        after = None if is_new else self._after(frame)  # a new one has its cursor where it was asked for
+        is_shared = taker.subscription.consuming.is_shared  # then no one consumer says where it goes on
+        after = None if is_new or is_shared else self._after(frame)  # a new one has its cursor where it was asked for
         start = taker.cursor if after is None else after
         self._confirm(link, frame, taker, start, is_new=is_new)
         if self._is_foreign(frame):
             self._replies.send(link, Notice(taker.id, "gap", _FOREIGN.format(frame.log, self.log_id)))
+        if taker.subscription.consuming.is_shared:
+            self._links.serve(link, taker)
+            self._deliveries.join(taker, link, frame.window, now, wants_mark=frame.wants_mark)
+            return
         self._links.release(taker)
         self._links.serve(link, taker)
         self._deliveries.attach(taker, link, frame.window, after, now, wants_mark=frame.wants_mark)
@@ -240,7 +252,8 @@ class Subscribing:
     def _confirm(self, link: str, frame: Subscribe | Attach, taker: Taker, start: Position, *, is_new: bool) -> None:
         """Answer that it is in force. An old client, which says nothing of logs, could not read of this one."""
         log = "" if frame.log is None else self.log_id
-        self._replies.send(link, Subscribed(frame.ref, taker.id, start, is_new, log))
+        acks_each = taker.subscription.consuming.is_tracked and frame.log is not None
+        self._replies.send(link, Subscribed(frame.ref, taker.id, start, is_new, log, acks_each))
 
     def _is_foreign(self, frame: Subscribe | Attach) -> bool:
         """Whether a client's position belongs to another log: it means nothing here."""
@@ -268,25 +281,54 @@ class Subscribing:
         taker = self._takers.get(identity.tenant, frame.subscription)
         if taker is None or not identity.may("subscribe", taker.subscription.topic):
             return
-        if taker.link in (link, None):
-            self._deliveries.acknowledge(taker, frame.position, now, is_final=frame.is_final)
+        if taker.link in (link, None) and link not in taker.deaf_to:
+            self._deliveries.acknowledge(taker, frame.position, now, is_final=frame.is_final, link=link)
+
+    def acknowledge_each(self, link: str, identity: Identity, frame: AckEach, now: float) -> None:
+        """Somebody is done with single events: who has them, or on behalf of who has them, over HTTP."""
+        taker = self._takers.get(identity.tenant, frame.subscription)
+        if taker is not None and link not in taker.deaf_to:
+            require(identity, "subscribe", taker.subscription.topic)
+            self._deliveries.acknowledge_each(taker, frame.positions, now)
+
+    def refuse(self, link: str, identity: Identity, frame: Nack, now: float) -> None:
+        """Somebody could not deal with an event."""
+        taker = self._takers.get(identity.tenant, frame.subscription)
+        if taker is not None and link not in taker.deaf_to:
+            require(identity, "subscribe", taker.subscription.topic)
+            self._deliveries.refuse(taker, [frame], now)
+
+    def set_window(self, link: str, identity: Identity, frame: SetWindow, now: float) -> None:
+        """A subscriber that is served on this link has room for more events, or for fewer."""
+        taker = self._takers.get(identity.tenant, frame.subscription)
+        if taker is None or link not in taker.links:
+            raise Refusal("unknown", f"subscription {frame.subscription!r} is not delivered on this connection")
+        self._replies.send(link, Done(frame.ref))
+        self._deliveries.set_window(taker, link, frame.window, now)
 
     # Ending
 
-    def detach(self, link: str, identity: Identity, frame: Detach) -> None:
+    def detach(self, link: str, identity: Identity, frame: Detach, now: float) -> None:
         """Deliver no more on a link."""
         taker = self._takers.get(identity.tenant, frame.subscription)
-        if taker is not None and taker.link == link:
-            self._release(taker)
+        if taker is not None and link in taker.links:
+            self._release(taker, link, now)
 
-    def closed(self, link: str) -> None:
+    def closed(self, link: str, now: float) -> None:
         """A link is gone."""
         for taker in self._links.remove(link):
-            self._release(taker)
+            self._release(taker, link, now)
 
-    def _release(self, taker: Taker) -> None:
+    def release_links(self, taker: Taker) -> None:
+        """No client is served by a subscription any more, until it attaches again."""
+        self._links.release(taker)
+
+    def _release(self, taker: Taker, link: str, now: float) -> None:
         """A client takes no more: durable subscriptions wait, others end."""
-        if taker.subscription.is_durable:
+        if taker.subscription.consuming.is_shared:
+            self._links.release_from(link, taker)
+            self._deliveries.leave(taker, link, now)
+        elif taker.subscription.is_durable:
             self._links.release(taker)
             self._deliveries.detach(taker)
         else:
@@ -308,8 +350,7 @@ class Subscribing:
         """The log knows that it ends. Whoever is served by it on another link is told."""
         taker = ending.taker
         if self._takers.get(*taker.subscription.key) is taker:
-            if taker.link != ending.link:
-                self._deliveries.tell_detached(taker, "the subscription has been ended")
+            self._deliveries.tell_detached(taker, "the subscription has been ended", but=ending.link)
             self._end(taker)
         self._replies.send(ending.link, Unsubscribed(ending.frame.ref, ending.frame.subscription))
 
@@ -357,3 +398,28 @@ class Subscribing:
                 topic.interest.add(compile_conditions([taker.handle for taker in takers], conditions))
         for taker in self._takers:
             self._begin(taker, now)
+
+
+def start_position(start: Start, topic: Topic, log: LogId, last: Position) -> Position:
+    """After which position to begin; for a time, the few events of before are passed over as they are read."""
+    if start.time is not None:
+        return topic.times.before(start.time)
+    if start.position is None:
+        return START
+    if start.log and start.log != log:
+        raise Refusal("invalid", "this position belongs to another log: name a time, which means the same everywhere")
+    return min(start.position, last)
+
+
+def check_consuming(frame: Subscribe, topic: Topic) -> None:
+    """Refuse what cannot be done for a subscription without a name, or in a topic that keeps nothing."""
+    if frame.webhook is not None and frame.name is None:
+        raise Refusal("invalid", "a webhook needs a name: it outlives the connection")
+    if frame.consuming.is_shared and frame.name is None:
+        raise Refusal("invalid", "a shared subscription needs a name, by which its consumers find it")
+    if frame.consuming.is_shared and frame.webhook is not None:
+        raise Refusal("invalid", "a webhook is the one consumer of its subscription: it cannot be shared")
+    if frame.start is not None and frame.after is not None:
+        raise Refusal("invalid", "`after` and `start` both say where it begins: give one of them")
+    if frame.start is not None and not topic.can_be_read_by(frame.qos):
+        raise Refusal("qos", "its topic keeps no events, or it asks for best effort: it can begin only with new ones")

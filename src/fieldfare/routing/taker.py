@@ -8,31 +8,37 @@ it asked for best effort only, loses its oldest events instead, and is told.
 
     DETACHED   nobody takes events
     LIVE       every new match is offered to it
-    PAUSED     it is behind, and has no room for what the log holds
+    BEHIND     it is behind, and has no room for what the log holds
     READING    it is behind, and gets the next pieces of the log
     ENDED      the subscription is no more
+
+Once an event is refused, or from the beginning where several consumers share a subscription or it has a key, events are
+known one by one: see `outstanding`, which then takes the place of `in_flight`.
 
 Only the methods here write its fields, but for counts and the webhook's call, which belong to who makes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw
 
-from fieldfare.messages import Position
-from fieldfare.qos import Requested
+from fieldfare.messages import EventsOutstanding, Position
+from fieldfare.qos import Consuming, Requested
+from fieldfare.routing.outstanding import Entry, KeyOf, Outstanding
 from fieldfare.routing.unread import Unread
 
 if TYPE_CHECKING:
     from fieldfare.routing.webhooks import PendingCall
 
-# An event that is ready to be sent to any taker: its position, when it expires, and itself as a Delivery in JSON.
-Entry: TypeAlias = tuple[Position, float, Raw]
+__all__ = ["Entry", "Subscription", "Taker", "TakerState", "UnconfirmedGap"]
+
+WEBHOOK = ""  # in place of a link: the webhook is the consumer
+_LEFT_MAX = 10_000  # positions of sent events that a stream has passed on and nobody has acknowledged
 
 
 class TakerState(Enum):
@@ -40,7 +46,7 @@ class TakerState(Enum):
 
     DETACHED = auto()
     LIVE = auto()
-    PAUSED = auto()
+    BEHIND = auto()
     READING = auto()
     ENDED = auto()
 
@@ -57,11 +63,11 @@ class Cause(Enum):
 
 _NEXT: Mapping[tuple[TakerState, Cause], TakerState] = {
     (TakerState.DETACHED, Cause.CAUGHT_UP): TakerState.LIVE,
-    (TakerState.DETACHED, Cause.FELL_BEHIND): TakerState.PAUSED,
-    (TakerState.LIVE, Cause.FELL_BEHIND): TakerState.PAUSED,
-    (TakerState.PAUSED, Cause.FELL_BEHIND): TakerState.PAUSED,
-    (TakerState.PAUSED, Cause.HAS_ROOM): TakerState.READING,
-    (TakerState.READING, Cause.FELL_BEHIND): TakerState.PAUSED,
+    (TakerState.DETACHED, Cause.FELL_BEHIND): TakerState.BEHIND,
+    (TakerState.LIVE, Cause.FELL_BEHIND): TakerState.BEHIND,
+    (TakerState.BEHIND, Cause.FELL_BEHIND): TakerState.BEHIND,
+    (TakerState.BEHIND, Cause.HAS_ROOM): TakerState.READING,
+    (TakerState.READING, Cause.FELL_BEHIND): TakerState.BEHIND,
     (TakerState.READING, Cause.CAUGHT_UP): TakerState.LIVE,
     **{(state, Cause.DETACHED): TakerState.DETACHED for state in TakerState if state is not TakerState.ENDED},
     **{(state, Cause.ENDED): TakerState.ENDED for state in TakerState},
@@ -80,6 +86,9 @@ class Subscription(msgspec.Struct, frozen=True):
     webhook: str | None = None
     replay: str = ""  # the name under which events of other logs are here for it only
     replayed: Mapping[str, Position] = {}  # of each such log up to where
+    consuming: Consuming = Consuming()
+    since: float = 0.0  # events that were accepted before this time are not for it
+    is_paused: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -96,13 +105,16 @@ class UnconfirmedGap(msgspec.Struct, frozen=True):
 
 
 class Taker:
-    """The delivery of one subscription. At most one link, or its webhook, takes events from it at a time."""
+    """The delivery of one subscription. One link, its webhook, or all consumers that share it take events from it."""
 
     __slots__ = (
+        "_buried",
+        "_left",
         "_left_unconfirmed",
         "call",
         "counted_upto",
         "cursor",
+        "deaf_to",
         "dropped_count",
         "dropped_total",
         "expired_count",
@@ -112,17 +124,19 @@ class Taker:
         "handle",
         "id",
         "in_flight",
+        "is_changing",
         "is_cursor_unwritten",
         "is_ending",
         "last_matched_at",
-        "left",
         "link",
         "matched_count",
+        "outstanding",
         "reads_log",
         "resume_after",
         "seen",
         "state",
         "subscription",
+        "unconfirmed",
         "unconfirmed_gap",
         "unread",
         "waiting",
@@ -140,12 +154,14 @@ class Taker:
         self.resume_after = cursor  # where reading the log goes on, while it is behind
         self.seen = cursor  # what is offered again up to here has been read from the log already
         self.link: str | None = None
+        self.deaf_to: frozenset[str] = frozenset()  # links whose acknowledgements mean events of before
         self.window = 0
         self.wants_mark = False  # its subscriber is to be told when it has caught up
         self.free = 0  # how many new events can be sent at once: there is room, and nothing stands before them
         self.waiting: list[Entry] = []
         self.in_flight: list[Position] = []
         self.is_ending = False  # the log is being told that the subscription ends
+        self.is_changing = False  # the log is being told that it asks for something else
         self.is_cursor_unwritten = False
         self.call: PendingCall | None = None
         self.matched_count = 0
@@ -159,15 +175,20 @@ class Taker:
         self._left_unconfirmed: Position = -1
         self.unread: Unread | None = None  # what it has to read from the log: nothing
         self.counted_upto = cursor  # by those who counted before the last start
-        self.left: Unread | None = None  # what left the connection, and was not confirmed to have arrived
+        self.unconfirmed: Unread | None = None  # as many as have left, also when they are too many
+        self._left: list[Position] = []  # those up to there, while they are not too many
+        self._buried: frozenset[Position] = frozenset()  # dead letters after the cursor: they are settled
+        self.outstanding: Outstanding | None = None  # events are not known one by one
+        if subscription.consuming.is_tracked:
+            self.outstanding = Outstanding(cursor)
 
     def _change(self, cause: Cause) -> None:
         self.state = _NEXT[self.state, cause]
         self._count_free()
 
     def _count_free(self) -> None:
-        is_free = self.state is TakerState.LIVE and self.link is not None
-        is_first = not self.waiting and not self.dropped_count
+        is_free = self.state is TakerState.LIVE and self.link is not None and self.outstanding is None
+        is_first = not self.waiting and not self.dropped_count and not self.subscription.is_paused
         self.free = max(0, self.window - len(self.in_flight)) if is_free and is_first else 0
 
     @property
@@ -176,9 +197,21 @@ class Taker:
         return self.state in _ATTACHED
 
     @property
+    def is_ended(self) -> bool:
+        """Whether the subscription is no more."""
+        return self.state is TakerState.ENDED
+
+    @property
     def is_behind(self) -> bool:
         """Whether what it needs next is only in the log."""
         return self.reads_log and self.state is not TakerState.LIVE
+
+    @property
+    def links(self) -> Sequence[str]:
+        """The clients that take events."""
+        if self.subscription.consuming.is_shared and self.outstanding is not None:
+            return [consumer.link for consumer in self.outstanding.consumers]
+        return () if self.link is None else (self.link,)
 
     # Who takes its events
 
@@ -193,9 +226,15 @@ class Taker:
     ) -> None:
         """Begin to deliver, after a position or else after what was acknowledged; `matched` is the topic's last."""
         self.detach(matched)
+        self.deaf_to -= {link}
         if after is not None:
             self._go_to(after)
         self.link, self.window, self.wants_mark = link, window, wants_mark
+        if self.outstanding is not None:
+            self.outstanding.consumers.add(WEBHOOK if link is None else link, window)
+        self._begin(matched)
+
+    def _begin(self, matched: Position) -> None:
         if self.cursor >= matched or not self.reads_log:
             self.seen = self.cursor
             self.unread = None
@@ -203,41 +242,136 @@ class Taker:
         else:
             self._change(Cause.FELL_BEHIND)
 
+    def join(self, link: str, window: int, matched: Position, *, wants_mark: bool) -> None:
+        """One more consumer takes events of a shared subscription."""
+        if self.outstanding is not None:
+            self.deaf_to -= {link}
+            self.outstanding.consumers.add(link, window)
+            self.wants_mark |= wants_mark
+            if not self.is_attached:
+                self._begin(matched)
+
+    def leave(self, link: str, matched: Position) -> None:
+        """A consumer of a shared subscription is gone; others get what it had."""
+        if self.outstanding is not None:
+            for event in self.outstanding.leave(link):
+                event.attempts += 1
+            if not self.outstanding.consumers:
+                self.detach(matched)
+
     def detach(self, matched: Position) -> None:
         """Nobody takes events any more; what was not confirmed is read again by the next."""
         self.settle(matched)
         self.link = None
         if self.reads_log:
             self._count_again()
-        self.left = None
+        self.unconfirmed = None
         self.waiting.clear()
         self.in_flight.clear()
         self._left_unconfirmed = -1
+        self._left.clear()
+        if self.outstanding is not None:
+            self.outstanding.leave_all(counts=self.subscription.consuming.is_shared)
+            if self.reads_log:
+                self.outstanding.forget_bytes()
+            self.follow_outstanding()
         self.resume_after = self.cursor
         self._change(Cause.DETACHED)
+
+    def move_to(self, position: Position, matched: Position) -> None:
+        """Go on after a position; all that is on its way is forgotten, but for dead letters that are sent again.
+
+        Clients are detached: what they say of events until they attach again is about those of before.
+        """
+        webhook_window = self.window if self.subscription.webhook is not None and self.is_attached else 0
+        self.deaf_to = frozenset(self.links)
+        self.detach(matched)
+        self._count_from(position)
+        self.cursor = self.resume_after = self.seen = position
+        self._buried = frozenset()
+        if self.outstanding is not None:
+            self.outstanding.restart(position)
+            self.follow_outstanding()
+        if webhook_window:
+            self.attach(None, webhook_window, None, matched)
+
+    def _go_to(self, after: Position) -> None:
+        """A client acknowledges all up to a position, or goes back to an earlier one."""
+        self._count_from(after)
+        if self.outstanding is None:
+            self.cursor = self.resume_after = after
+        elif after < self.cursor:
+            self.outstanding.restart(after)
+            self.cursor = self.resume_after = after
+        else:
+            self.outstanding.pass_over(after)
+            self.follow_outstanding()
+            self.resume_after = self.cursor
 
     def end(self) -> None:
         """The subscription is no more."""
         self.link = None
         self._change(Cause.ENDED)
 
-    def recover_cursor(self, position: Position) -> None:
-        """The log says where its subscriber was."""
-        self._go_to(position)
+    def set_window(self, link: str, window: int) -> None:
+        """Have another number of events in flight; those that are beyond it already stay."""
+        self.window = window
+        if self.outstanding is not None and (consumer := self.outstanding.consumers.get(link)) is not None:
+            consumer.window = window
+        self._count_free()
 
-    def _go_to(self, position: Position) -> None:
-        """Go on after a position. Nobody has counted what matches between it and where the taker was before it."""
-        if position < self.cursor and self.reads_log:
-            self.not_counted(position, self.cursor)
+    def recover_cursor(self, position: Position) -> None:
+        """The log says where its subscriber was: all up to there is settled, and nothing after it."""
+        self._count_from(position)
         self.cursor = self.resume_after = position
-        if self.unread is not None:
-            self.unread.drop_upto(position)
+        if self.outstanding is not None:
+            self.outstanding = Outstanding(position) if self.subscription.consuming.is_tracked else None
+
+    def recover_buried(self, positions: Iterable[Position]) -> None:
+        """The log says which events are dead letters: it may not say yet that they are settled."""
+        self._buried = frozenset(position for position in positions if position > self.cursor)
+        if self.outstanding is not None:
+            self.outstanding.settle_each(self._buried)
+
+    def recover_outstanding(self, record: EventsOutstanding) -> None:
+        """The log says which events were not settled."""
+        self._count_from(record.upto)
+        self.outstanding = Outstanding(record.cursor)
+        self.outstanding.recover(record.events, record.upto)
+        self.cursor = self.resume_after = record.cursor
+
+    def settle(self, matched: Position) -> None:
+        """Where nothing is outstanding, all that was matched is dealt with: the cursor need not stay behind."""
+        is_idle = not self.waiting and not self.in_flight and self._left_unconfirmed <= self.cursor
+        if is_idle and not self.is_behind and matched > self.cursor:
+            if self.outstanding is None:
+                self.cursor = matched
+            else:
+                self.outstanding.upto = max(self.outstanding.upto, matched)
+                self.cursor = self.outstanding.settled_before
 
     # How much there is to be read
 
+    @property
+    def taken_upto(self) -> Position:
+        """Of all up to here is known whether it is settled; what lies after it, and is not in memory, is unread."""
+        return self.cursor if self.outstanding is None else max(self.cursor, self.outstanding.upto)
+
+    @property
+    def has_buried(self) -> bool:
+        """Whether there are dead letters among what it has not acknowledged."""
+        return bool(self._buried)
+
     def not_counted(self, after: Position, upto: Position) -> None:
         """There may be events for it between two positions."""
-        self._unread().leave_uncounted(after, upto)
+        if self.reads_log and after < upto:
+            self._unread().leave_uncounted(after, upto)
+
+    def _count_from(self, position: Position) -> None:
+        """Go on after a position. Nobody has counted what matches between it and where the taker was before it."""
+        self.not_counted(position, self.taken_upto)
+        if self.unread is not None:
+            self.unread.drop_upto(position)
 
     def _unread(self) -> Unread:
         if self.unread is None:
@@ -250,14 +384,61 @@ class Taker:
             self._unread().put_back([entry[0] for entry in self.waiting])
         if self.in_flight:
             self._unread().put_back([position for position in self.in_flight if position > self.cursor])
-        if self.left is not None:
-            self._unread().put_back_groups(self.left)
+        if self.unconfirmed is not None:
+            self._unread().put_back_groups(self.unconfirmed)
 
-    def settle(self, matched: Position) -> None:
-        """Where nothing is outstanding, all that was matched is dealt with: the cursor need not stay behind."""
-        is_idle = not self.waiting and not self.in_flight and self._left_unconfirmed <= self.cursor
-        if is_idle and not self.is_behind and matched > self.cursor:
-            self.cursor = matched
+    # Events that are known one by one
+
+    def update(self, subscription: Subscription, *, reads_log: bool) -> None:
+        """It asks for something else from now on."""
+        self.subscription, self.reads_log = subscription, reads_log
+        if subscription.consuming.is_tracked:
+            self.track()
+        self.follow_outstanding()
+        self._count_free()
+
+    def track(self) -> Outstanding:
+        """Know its events one by one from now on: one of them is refused, or acknowledged by itself."""
+        if self.outstanding is None:
+            outstanding = self.outstanding = Outstanding(self.cursor)
+            link = WEBHOOK if self.link is None else self.link
+            if self.is_attached:
+                outstanding.consumers.add(link, self.window)
+            if self._left_unconfirmed > self.cursor and not self._left:
+                self._count_again()
+                self.waiting.clear()
+                self.read_again(self.cursor)  # too many have left to know them all: they come once more
+            else:
+                outstanding.note_sent(link, [*self._left, *self.in_flight], left_upto=self._left_unconfirmed)
+            self.in_flight.clear()
+            self._left.clear()
+            self._left_unconfirmed, self.unconfirmed = -1, None
+            self._count_free()
+        return self.outstanding
+
+    def follow_outstanding(self) -> None:
+        """Events were settled: the cursor follows. When none is outstanding, one cursor is enough again."""
+        if self.outstanding is None:
+            return
+        self.cursor = max(self.cursor, self.outstanding.settled_before)
+        self.resume_after = max(self.resume_after, self.cursor)
+        if not self.outstanding and not self.subscription.consuming.is_tracked:
+            self.outstanding = None
+            self._count_free()
+
+    def read_again(self, after: Position) -> None:
+        """What lies after a position is needed once more, and only in the log."""
+        if self.waiting and self.reads_log:
+            self._unread().put_back([entry[0] for entry in self.waiting])
+        self.waiting.clear()
+        self.resume_after = min(self.resume_after, after) if self.is_behind else after
+        if self.state is not TakerState.DETACHED:
+            self._change(Cause.FELL_BEHIND)
+
+    def expire(self, count: int) -> None:
+        """Events expired before they could be sent."""
+        self.expired_count += count
+        self.expired_untold += count
 
     # Reading the log
 
@@ -267,7 +448,7 @@ class Taker:
 
     def give(self, entries: Sequence[Entry], waiting_max: int) -> None:
         """Matches of a piece of the log. Where there is no room for all of them, the rest is read later."""
-        entries = [entry for entry in entries if entry[0] > self.resume_after]
+        entries = self._wanted(entry for entry in entries if entry[0] > self.resume_after)
         is_last_only = self.subscription.qos.keep_last is not None
         room = len(entries) if is_last_only else max(0, waiting_max - len(self.waiting))
         if self.unread is not None:
@@ -279,11 +460,26 @@ class Taker:
             self.resume_after = entries[room][0] - 1
             self._change(Cause.FELL_BEHIND)
 
+    def _wanted(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Of what was read, the events that are to wait."""
+        wanted = self.new_in(entries)
+        if self.outstanding is None:
+            return wanted
+        return self.outstanding.fill(wanted, KeyOf(self.subscription.consuming.key))
+
+    def new_in(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Of matches in the log, those that are for it: not from before its time, and not dead letters already."""
+        since, buried = self.subscription.since, self._buried
+        return [entry for entry in entries if entry[0] not in buried and (not since or accepted_at(entry) >= since)]
+
     def read_to(self, position: Position, *, is_end: bool) -> None:
         """The log has been read up to a position; at its end, be offered what is matched from then on."""
         self.resume_after = max(self.resume_after, position)
         if self.unread is not None:
             self.unread.read_upto(position)
+        if self.outstanding is not None and (gone := self.outstanding.drop_unread(position)):
+            self.expire(gone)
+            self.follow_outstanding()
         if is_end:
             self.unread = None
             self.seen = self.resume_after
@@ -346,13 +542,9 @@ class Taker:
             else:
                 expired += 1
         del self.waiting[:used]
-        self._expire(expired)
+        self.expire(expired)
         self._count_free()
         return taken
-
-    def _expire(self, count: int) -> None:
-        self.expired_count += count
-        self.expired_untold += count
 
     def told_expired(self) -> int:
         """The subscriber is being told of expired events. Returns how many."""
@@ -386,7 +578,7 @@ class Taker:
             self._change(Cause.FELL_BEHIND)
             return 0
         del self.waiting[:excess]
-        self._drop(excess)
+        self.drop(excess)
         return excess
 
     def free_waiting(self) -> int:
@@ -397,10 +589,11 @@ class Taker:
             self._unread().put_back([entry[0] for entry in self.waiting])
             self._change(Cause.FELL_BEHIND)
         self.waiting.clear()
-        self._drop(lost)
+        self.drop(lost)
         return lost
 
-    def _drop(self, count: int) -> None:
+    def drop(self, count: int) -> None:
+        """Events are lost for good; the subscriber is to be told."""
         self.dropped_count += count
         self.dropped_total += count
         self._count_free()
@@ -417,22 +610,42 @@ class Taker:
                 break
             arrived += 1
         if not is_final:
-            self._left_unconfirmed = max(self._left_unconfirmed, position)
-            self.left = self.left or Unread()
-            self.left.add_each(self.in_flight[:arrived])
+            self._leave_unconfirmed(position, arrived)
+            return arrived
         del self.in_flight[:arrived]
         self._count_free()
-        if not is_final:
-            return arrived
+        if self._left:
+            self._left = [each for each in self._left if each > position]
         if self.unconfirmed_gap is not None and position > self.unconfirmed_gap.position:
             self.unconfirmed_gap = None
         if position > self.cursor:
             self.cursor = position
             self.resume_after = max(self.resume_after, position)
-            for passed in (self.left, self.unread):
+            for passed in (self.unconfirmed, self.unread):
                 if passed is not None:
                     passed.drop_upto(position)
         return arrived
 
+    def _leave_unconfirmed(self, position: Position, count: int) -> None:
+        """Events have left their connection, which does not mean that somebody has dealt with them."""
+        self._left += self.in_flight[:count]
+        self.unconfirmed = self.unconfirmed or Unread()
+        self.unconfirmed.add_each(self.in_flight[:count])
+        if len(self._left) > _LEFT_MAX:
+            self._left.clear()
+        del self.in_flight[:count]
+        self._left_unconfirmed = max(self._left_unconfirmed, position)
+        self._count_free()
 
-_ATTACHED = frozenset({TakerState.LIVE, TakerState.PAUSED, TakerState.READING})
+
+def accepted_at(entry: Entry) -> float:
+    """When an event was accepted."""
+    return _accepted.decode(entry[2]).at
+
+
+class _Accepted(msgspec.Struct):
+    at: float
+
+
+_accepted = msgspec.json.Decoder(_Accepted)
+_ATTACHED = frozenset({TakerState.LIVE, TakerState.BEHIND, TakerState.READING})

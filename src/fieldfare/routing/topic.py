@@ -18,7 +18,7 @@ from fieldfare.messages import (
     TopicStored,
     stream_of,
 )
-from fieldfare.qos import Matching, Offered
+from fieldfare.qos import Matching, Offered, Requested
 from fieldfare.routing.interest import Interest
 from fieldfare.routing.matches import Matches, attributes_in, entries_of
 from fieldfare.routing.options import EdgeOptions
@@ -98,6 +98,10 @@ class Topic:
     def is_matched_elsewhere(self) -> bool:
         """Whether the pipeline of another edge matches it."""
         return self.matching == "spark" and bool(self.home)
+
+    def can_be_read_by(self, qos: Requested) -> bool:
+        """Whether a subscription may find in the log what it has not got."""
+        return self.offered.is_kept and (qos.reliability == "reliable" or qos.durability == "transient")
 
     def insert(self, taker: Taker) -> None:
         """A taker, whose condition is in the index."""

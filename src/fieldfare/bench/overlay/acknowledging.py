@@ -50,8 +50,7 @@ def _measured(urls: Sequence[str], repeats: int) -> Acknowledged:
     for url in urls:
         with connect_sync(url) as client:
             client.publish(_TOPIC, {"n": -1})  # so that every edge is an origin
-    with connect_sync(urls[-1]) as client:
-        client.subscribe(_TOPIC, "n < 0")
+    with connect_sync(urls[-1]) as client, client.subscribe(_TOPIC, "n < 0"):
         time.sleep(1.0)  # the edges find each other
         new = _times(client, (f"n >= {10 * number} AND n < {10 * number + 10}" for number in range(repeats)))
         covered = _times(client, (f"n >= {10 * number + 2} AND n < {10 * number + 5}" for number in range(repeats)))
