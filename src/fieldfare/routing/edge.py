@@ -9,7 +9,7 @@ the end of the host's current round, by a timer that is due at once.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any
 
@@ -103,7 +103,14 @@ from fieldfare.routing.quotas import Quotas, Usage
 from fieldfare.routing.refusal import Refusal, require
 from fieldfare.routing.replay import ReplayedEvents
 from fieldfare.routing.replaying_own_log import OwnLogPiece, PausedPublishers
-from fieldfare.routing.statistics import Statistics, statistics
+from fieldfare.routing.statistics import (
+    Statistics,
+    SubscriptionLag,
+    TopicLoad,
+    lags,
+    statistics,
+    topic_loads,
+)
 from fieldfare.routing.subscribing import (
     DeadlineTimer,
     EndingSubscription,
@@ -144,6 +151,7 @@ class Edge:
     ) -> None:
         self.name = name
         self.log_id = ""  # known when it has started
+        self.started_at = 0.0  # since when things are counted
         self._options, self._rng = options, rng
         self._effects: list[Effect] = []
         emit = self._effects.append
@@ -329,6 +337,14 @@ class Edge:
         """Counts, for those who watch."""
         return statistics(self)
 
+    def lags(self, tenant: str, now: float) -> Iterator[SubscriptionLag]:
+        """How far a tenant's subscriptions are behind, of those that are."""
+        return lags(self, tenant, now)
+
+    def topic_loads(self, tenant: str, now: float) -> Iterator[TopicLoad]:
+        """What goes on in a tenant's topics."""
+        return topic_loads(self, tenant, now)
+
     def waits(self) -> list[str]:
         """What waits for the log, the pipeline, the compiler and checks of webhooks."""
         return [
@@ -470,6 +486,7 @@ class Edge:
     # What happens
 
     def _started(self, _: Started, now: float) -> None:
+        self.started_at = now
         self.positions.restarted()
         if not self.log_id:
             self.log_id = f"{self._rng.getrandbits(64):016x}"
@@ -702,7 +719,7 @@ class Edge:
             if isinstance(frame, Subscribe):
                 self.subscribing.subscribe(link, identity, frame, now, is_searched=True)
             elif isinstance(frame, List):
-                self.replies.send(link, Listed(frame.ref, *listing.page(self, identity, frame)))
+                self.replies.send(link, Listed(frame.ref, *listing.page(self, identity, frame, now)))
             else:
                 raise Refusal("unknown", f"there is no subscription {frame.subscription!r}")
         except Refusal as refusal:
@@ -720,7 +737,7 @@ class Edge:
         is_elsewhere = frame.subscription is not None and not self.subscribing.has(identity.tenant, frame.subscription)
         if is_elsewhere and self._search(link, identity, frame, now):
             return
-        self.replies.send(link, Listed(frame.ref, *listing.page(self, identity, frame)))
+        self.replies.send(link, Listed(frame.ref, *listing.page(self, identity, frame, now)))
 
     def _declare(self, link: str, identity: Identity, frame: DeclareTopic, now: float) -> None:
         require(identity, "manage", frame.topic)

@@ -32,6 +32,9 @@ class Lag(NamedTuple):
     is_exact: bool  # False: it may be fewer events
 
 
+_UP_TO_DATE = Lag(0, 0.0, 0, is_exact=True)
+
+
 class Kept(NamedTuple):
     """What a topic keeps for those who are behind."""
 
@@ -47,6 +50,8 @@ def first_kept(topic: Topic, kept_from: Position, now: float) -> Position:
 
 def lag_of(topic: Topic, taker: Taker, kept_from: Position, now: float) -> Lag:
     """How far a subscription is behind now."""
+    if not (taker.in_flight or taker.waiting or taker.unread or taker.unconfirmed or taker.outstanding):
+        return _UP_TO_DATE
     gone = first_kept(topic, kept_from, now) - 1
     sent = len(taker.in_flight) + (0 if taker.unconfirmed is None else taker.unconfirmed.count)
     events, is_exact = sent + len(taker.waiting), True
@@ -61,7 +66,7 @@ def lag_of(topic: Topic, taker: Taker, kept_from: Position, now: float) -> Lag:
         if (range_ := taker.unread.uncounted) is not None:
             events += topic.times.events_between(max(range_.after, gone), range_.upto)
     if not events:
-        return Lag(0, 0.0, 0, is_exact=True)
+        return _UP_TO_DATE
     since = topic.times.time_after(max(_first_of(taker) - 1, gone))
     return Lag(events, 0.0 if since is None else max(0.0, now - since), sent, is_exact)
 

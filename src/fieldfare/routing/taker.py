@@ -127,6 +127,7 @@ class Taker:
         "is_changing",
         "is_cursor_unwritten",
         "is_ending",
+        "last_error",
         "last_matched_at",
         "link",
         "matched_count",
@@ -171,6 +172,7 @@ class Taker:
         self.expired_count = 0  # events that expired before they could be sent
         self.expired_untold = 0  # of which the subscriber has not been told yet
         self.last_matched_at = 0.0
+        self.last_error: tuple[float, str] | None = None  # of its webhook: when, and what
         self.unconfirmed_gap: UnconfirmedGap | None = None
         self._left_unconfirmed: Position = -1
         self.unread: Unread | None = None  # what it has to read from the log: nothing

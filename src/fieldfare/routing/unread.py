@@ -58,6 +58,9 @@ class Unread:
     def __len__(self) -> int:
         return len(self._firsts)
 
+    def __bool__(self) -> bool:
+        return bool(self._firsts) or self.uncounted is not None
+
     @property
     def groups(self) -> list[Group]:
         """All of them, in order."""
@@ -115,7 +118,7 @@ class Unread:
             after, upto = min(after, within[0].first - 1), max(upto, within[-1].last)
             self.count -= sum(group.events for group in within)
             self._replace([group for group in self.groups if group not in within])
-            self._has_open_group = False
+        self._has_open_group = False  # no group may lie around the range
         self.uncounted = Uncounted(after, upto)
 
     def insert(self, found: Unread) -> None:

@@ -44,6 +44,7 @@ from fieldfare.runtime.gateway.ports import Gateway, GatewayOptions
 from fieldfare.runtime.gateway.problems import ProblemError
 from fieldfare.runtime.gateway.sockets import ConnectionLimits, room_for_connections, server_options
 from fieldfare.runtime.host import Host
+from fieldfare.runtime.lag_metrics import LagMetrics
 from fieldfare.runtime.listening import bound
 from fieldfare.runtime.log_thread import LogThread
 from fieldfare.runtime.metrics import Metrics
@@ -139,7 +140,12 @@ async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> Non
             edge.statistics,
             lambda tenant: edge.usage(tenant, host.now()),
             log,
-            settings.limits.metrics_subscriptions_max,
+            LagMetrics(
+                lambda tenant: edge.lags(tenant, host.now()),
+                lambda tenant: edge.topic_loads(tenant, host.now()),
+                lambda tenant: () if pipelines is None else pipelines.statuses(tenant),
+                settings.limits.metrics_subscriptions_max,
+            ),
             lambda: {} if dds is None else dds.counts,
             lambda: {} if peers is None else peers.counts,
         ).render,
