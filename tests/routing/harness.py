@@ -19,6 +19,7 @@ from fieldfare.messages import (
     Ack,
     Append,
     Attach,
+    Audit,
     BatchStored,
     CallWebhook,
     CheckWebhook,
@@ -53,6 +54,7 @@ from fieldfare.messages import (
     Subscribe,
     Unsubscribe,
     UsePipeline,
+    Warn,
     WebhookCalled,
     WebhookChecked,
 )
@@ -94,6 +96,8 @@ class Harness:
         self.compiling: list[CompileConditions] = []
         self.handed: list[HandEvents | HandSubscription] = []
         self.batches: list[BatchStored] = []
+        self.warnings: list[str] = []
+        self.audited: list[Audit] = []
         self.pipeline_topics: list[UsePipeline] = []
         self.clients: dict[str, Client] = {}
         self._lives = self._opened = 0
@@ -117,6 +121,8 @@ class Harness:
     def _provide(self) -> None:
         kernel = self.kernel
         kernel.provide(Send, self._send)
+        kernel.provide(Warn, lambda effect: self.warnings.append(effect.text))
+        kernel.provide(Audit, self.audited.append)
         kernel.provide(Append, self.unstored.append)
         kernel.provide(Fetch, self._fetch)
         kernel.provide(CallWebhook, self._call)

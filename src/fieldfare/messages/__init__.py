@@ -72,6 +72,7 @@ from fieldfare.messages.coordination import (
 )
 from fieldfare.messages.effects import (
     Append,
+    Audit,
     BatchStored,
     CallWebhook,
     CheckWebhook,
@@ -101,6 +102,7 @@ from fieldfare.messages.frames import (
     Attach,
     ConditionText,
     DeclareTopic,
+    DeleteTopic,
     Deliver,
     Delivery,
     Detach,
@@ -204,6 +206,7 @@ from fieldfare.messages.records import (
     SubscriptionReplayed,
     SubscriptionStored,
     TimesKept,
+    TopicRemoved,
     TopicStored,
 )
 from fieldfare.messages.streams import (
@@ -259,6 +262,7 @@ __all__ = [
     "Append",
     "AssignTopic",
     "Attach",
+    "Audit",
     "BatchStored",
     "BehindCounted",
     "BrokerFrame",
@@ -281,6 +285,7 @@ __all__ = [
     "DeadLettersDropped",
     "DeadLettersRedriven",
     "DeclareTopic",
+    "DeleteTopic",
     "Deliver",
     "Delivery",
     "Detach",
@@ -400,6 +405,7 @@ __all__ = [
     "TopicGone",
     "TopicKey",
     "TopicOffer",
+    "TopicRemoved",
     "TopicSeen",
     "TopicStored",
     "TreeFrame",

@@ -157,6 +157,14 @@ class DeclareTopic(Frame, frozen=True, tag="declare_topic"):
     matching: Matching = "edge"
 
 
+class DeleteTopic(Frame, frozen=True, tag="delete_topic"):
+    """Delete a topic with all its events; answered by Done. One that has subscriptions is deleted only by force."""
+
+    ref: Ref
+    topic: Name
+    is_forced: bool = False  # its subscriptions end with it
+
+
 class List(Frame, frozen=True, tag="list"):
     """Ask for the topics, the subscriptions, or the dead letters of one; answered by Listed, page by page.
 

@@ -74,6 +74,18 @@ class TopicStored(_Record, frozen=True, tag="t"):
     home: str = ""  # the edge whose pipeline matches it; empty: this one
 
 
+class TopicRemoved(_Record, frozen=True, tag="z"):
+    """A topic was deleted, with its subscriptions and its events up to a position.
+
+    Its publishers go on with their numbers, should there be a topic of that name again.
+    """
+
+    tenant: str
+    topic: str
+    position: Position
+    sequences: dict[str, int] = {}
+
+
 class CursorsMoved(_Record, frozen=True, tag="c"):
     """Up to where durable subscriptions have acknowledged. Written now and then, not for each acknowledgement."""
 
@@ -269,6 +281,7 @@ Record: TypeAlias = (
     | DeadLettersDropped
     | TimesKept
     | BehindCounted
+    | TopicRemoved
 )
 
 

@@ -25,6 +25,7 @@ from fieldfare.messages import (
     Closed,
     ConditionsCompiled,
     DeclareTopic,
+    DeleteTopic,
     Detach,
     Done,
     DropDeadLetters,
@@ -72,6 +73,7 @@ from fieldfare.messages import (
 from fieldfare.qos import unmet
 from fieldfare.routing import listing, recovery
 from fieldfare.routing.asked_publishers import AskedPublishers
+from fieldfare.routing.auditing import Auditing
 from fieldfare.routing.client_links import ClientLinks
 from fieldfare.routing.consuming import ConsumingTimer, Consumption
 from fieldfare.routing.dead_letters import DeadLetters
@@ -126,6 +128,7 @@ from fieldfare.routing.subscription_requests import (
 from fieldfare.routing.taker import Entry, Taker
 from fieldfare.routing.takers import Takers
 from fieldfare.routing.topic import Topic, TopicChange, Topics
+from fieldfare.routing.topic_deleting import DeletingPorts, EndingTopic, TopicDeleting
 from fieldfare.routing.webhooks import RetryTimer, WebhookCalls
 
 _DEFAULTS = EdgeOptions()
@@ -254,6 +257,13 @@ class Edge:
             )
         )
         self.overlay = None if overlay is None else self._make_overlay(overlay)
+        self.deleting = TopicDeleting(
+            DeletingPorts(
+                self.topics, self.replies, self.log, self.positions, self.subscribing, self.publishing, self.deliveries
+            ),
+            is_among_others=overlay is not None,
+        )
+        self.auditing = Auditing(emit, self.topics, self.replies) if options.audits else None
         self._batches = PipelineBatches(
             BatchPorts(
                 self.topics,
@@ -419,6 +429,7 @@ class Edge:
             DropDeadLetters: self.requests.drop_dead_letters,
             Unsubscribe: self.subscribing.unsubscribe,
             DeclareTopic: self._declare,
+            DeleteTopic: self.deleting.delete,
             List: self._list,
             Advertise: self.advertisements.advertise,
             Unadvertise: self.advertisements.unadvertise,
@@ -440,6 +451,7 @@ class Edge:
             SubscriptionUpdate: self.requests.stored,
             LettersUpdate: self.requests.letters_stored,
             TopicChange: lambda waiter, _: self._declared(waiter),
+            EndingTopic: lambda waiter, _: self.deleting.deleted(waiter),
             SettlingPublisher: self.moves.settled,
             SealOfPublisher: self.moves.seal_stored,
             AdoptionOfPublisher: self.moves.adoption_stored,
@@ -453,6 +465,7 @@ class Edge:
             SubscriptionUpdate: self.requests.not_stored,
             LettersUpdate: self.requests.not_stored,
             TopicChange: self._not_declared,
+            EndingTopic: self.deleting.not_deleted,
             SettlingPublisher: self.moves.not_settled,
             SealOfPublisher: self.moves.seal_failed,
             AdoptionOfPublisher: self.moves.adoption_failed,
@@ -538,6 +551,8 @@ class Edge:
             if self.overlay is not None and message.link in self.overlay.links:
                 self.overlay.received(message, now)
             return  # else it was closed meanwhile
+        if self.auditing is not None:
+            self.auditing.asked(message.link, identity, message.frame, now)
         try:
             self._requests[type(message.frame)](message.link, identity, message.frame, now)
         except Refusal as refusal:
@@ -588,7 +603,8 @@ class Edge:
             case CountingKey():
                 self.deliveries.counting.fetched(message)
             case (str(tenant), str(topic)):
-                self.deliveries.fetched(self.topics[tenant, topic], message, now)
+                if (tenant, topic) in self.topics:  # else it was deleted meanwhile
+                    self.deliveries.fetched(self.topics[tenant, topic], message, now)
 
     def _merged(self, message: InterestMerged, _: float) -> None:
         self.subscribing.pending.merged(self._compiler.answered(message.number), message.merged)
@@ -742,6 +758,8 @@ class Edge:
     def _declare(self, link: str, identity: Identity, frame: DeclareTopic, now: float) -> None:
         require(identity, "manage", frame.topic)
         topic = self.topics.get_or_make(identity.tenant, frame.topic)
+        if topic.is_ending:
+            raise Refusal("busy", f"the topic {topic.name!r} is just being deleted: try again")
         if frame.matching == "spark" and not self._options.has_pipeline and not topic.is_matched_elsewhere:
             if self.overlay is not None and self.overlay.is_unknown(topic):
                 raise Refusal("busy", "it is not known yet whether the pipeline of another edge matches it: try again")

@@ -9,6 +9,7 @@ import msgspec
 
 from fieldfare.messages import Identity, List, Member
 from fieldfare.routing.lag import kept_of, lag_of
+from fieldfare.routing.refusal import may_see
 from fieldfare.routing.taker import Taker
 from fieldfare.routing.topic import Topic
 
@@ -27,7 +28,7 @@ def page(edge: Edge, identity: Identity, frame: List, now: float) -> tuple[list[
         return _dead_letters(edge, taker), None
     if frame.what == "topics":
         topics = (topic for topic in edge.topics if topic.tenant == identity.tenant)
-        seen = {topic.name: topic for topic in topics if _may_see(identity, topic.name)}
+        seen = {topic.name: topic for topic in topics if may_see(identity, topic.name)}
         chosen, following = _cut(seen, frame)
         return [_topic_item(edge, seen[name], now) for name in chosen], following
     known = {
@@ -45,10 +46,6 @@ def _takers(edge: Edge, tenant: str, name: str | None) -> Iterable[Taker]:
         return edge.takers.of_tenant(tenant)
     taker = edge.takers.get(tenant, name)
     return [] if taker is None else [taker]
-
-
-def _may_see(identity: Identity, topic: str) -> bool:
-    return any(identity.may(right, topic) for right in ("publish", "subscribe", "manage"))
 
 
 def _cut(names: Iterable[str], frame: List) -> tuple[list[str], str | None]:

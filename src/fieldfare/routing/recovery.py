@@ -32,6 +32,7 @@ from fieldfare.messages import (
     SubscriptionReplayed,
     SubscriptionStored,
     TimesKept,
+    TopicRemoved,
     TopicStored,
 )
 from fieldfare.routing import lag
@@ -62,10 +63,8 @@ def recover(edge: Edge, record: Record) -> None:
             _recover_subscription(edge, record)
         case SubscriptionRemoved():
             edge.subscribing.forget(record.tenant, record.subscription)
-        case TopicStored():
-            topic = edge.topics.get_or_make(record.tenant, record.topic)
-            topic.offered, topic.matching = record.offered, record.matching
-            topic.offer_version, topic.home = record.version, record.home
+        case TopicStored() | TopicRemoved():
+            _recover_topic(edge, record)
         case CursorsMoved() | EventsOutstanding() | BehindCounted():
             _recover_cursors(edge, record)
         case DeadLetter() | DeadLettersRedriven() | DeadLettersDropped():
@@ -85,6 +84,15 @@ def recover(edge: Edge, record: Record) -> None:
             _recover_overlay(edge, record)
         case Reached() | TimesKept():
             _recover_positions(edge, record)
+
+
+def _recover_topic(edge: Edge, record: TopicStored | TopicRemoved) -> None:
+    if isinstance(record, TopicRemoved):
+        edge.deleting.recover(record)
+        return
+    topic = edge.topics.get_or_make(record.tenant, record.topic)
+    topic.offered, topic.matching = record.offered, record.matching
+    topic.offer_version, topic.home = record.version, record.home
 
 
 def _recover_positions(edge: Edge, record: Reached | TimesKept) -> None:
@@ -244,6 +252,7 @@ def _state(edge: Edge) -> Iterator[Record]:
     topics = list(edge.topics)
     if edge.log_id:
         yield LogBegun(edge.log_id)
+    yield from edge.topics.removed()  # first: there may be topics of the same names again
     yield Reached(edge.positions.last, [(*topic.key, topic.stored, topic.stored_batch) for topic in topics])
     for topic in topics:
         yield TopicStored(*topic.key, topic.offered, topic.matching, topic.offer_version, topic.home)

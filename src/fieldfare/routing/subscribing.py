@@ -39,7 +39,7 @@ from fieldfare.routing.home_search import NamedRequest
 from fieldfare.routing.interest import compile_conditions
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.pending import PendingPorts, PendingState, PendingSubscription, PendingSubscriptions
-from fieldfare.routing.ports import START, LogPort, Positions, Replies, Timers
+from fieldfare.routing.ports import LogPort, Positions, Replies, Timers
 from fieldfare.routing.quotas import Quotas
 from fieldfare.routing.refusal import Refusal, require
 from fieldfare.routing.taker import Subscription, Taker
@@ -111,7 +111,7 @@ class Subscribing:
         require(identity, "subscribe", frame.topic)
         if self._is_foreign(frame):
             frame = replace(frame, after=None)
-        topic = self._topics.get_or_make(identity.tenant, frame.topic)
+        topic = self._topics.used_by(identity, frame.topic)
         if topic.change_count:
             raise Refusal("busy", f"the topic {frame.topic!r} is just being changed: try again")
         if reason := unmet(topic.offered, frame.qos):
@@ -146,7 +146,7 @@ class Subscribing:
         )
         if frame.after is not None and (known := topic.replayed.get(frame.previous or "")) is not None:
             subscription = replace(subscription, replay=known.replay, replayed=known.replayed)
-        start = START if frame.qos.durability == "transient" else self._positions.last
+        start = topic.begins_after if frame.qos.durability == "transient" else self._positions.last
         if frame.start is not None:
             start = start_position(frame.start, topic, self.log_id, self._positions.last)
         after = self._after(frame)
@@ -403,12 +403,12 @@ class Subscribing:
 def start_position(start: Start, topic: Topic, log: LogId, last: Position) -> Position:
     """After which position to begin; for a time, the few events of before are passed over as they are read."""
     if start.time is not None:
-        return topic.times.before(start.time)
+        return max(topic.times.before(start.time), topic.begins_after)
     if start.position is None:
-        return START
+        return topic.begins_after
     if start.log and start.log != log:
         raise Refusal("invalid", "this position belongs to another log: name a time, which means the same everywhere")
-    return min(start.position, last)
+    return min(max(start.position, topic.begins_after), last)
 
 
 def check_consuming(frame: Subscribe, topic: Topic) -> None:
