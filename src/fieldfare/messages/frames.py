@@ -179,7 +179,7 @@ class List(Frame, frozen=True, tag="list"):
     count_max: Annotated[int, Meta(ge=1, le=1000)] = 100
     subscription: str | None = None
     log: PositionLog | None = None  # as in Unsubscribe
-    topic: Name | None = None  # of the subscription that is named: as in Attach
+    topic: Name | None = None  # of the subscription that is named: as in Attach; or the only topic to be listed
 
 
 # What an edge sends.

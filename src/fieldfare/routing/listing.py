@@ -27,7 +27,9 @@ def page(edge: Edge, identity: Identity, frame: List, now: float) -> tuple[list[
         taker = edge.subscribing.own(identity, frame.subscription or "")
         return _dead_letters(edge, taker), None
     if frame.what == "topics":
-        topics = (topic for topic in edge.topics if topic.tenant == identity.tenant)
+        topics = (
+            topic for topic in edge.topics if topic.tenant == identity.tenant and frame.topic in (None, topic.name)
+        )
         seen = {topic.name: topic for topic in topics if may_see(identity, topic.name)}
         chosen, following = _cut(seen, frame)
         return [_topic_item(edge, seen[name], now) for name in chosen], following

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 
 from fieldfare.routing.statistics import SubscriptionLag, TopicLoad
-from fieldfare.runtime.spark.status import PipelineStatus
+from fieldfare.runtime.pipeline_status import PipelineStatus
 
 _SUBSCRIPTION = ("tenant", "topic", "subscription")
 _TOPIC = ("tenant", "topic")

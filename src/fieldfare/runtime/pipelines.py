@@ -7,8 +7,8 @@ from pathlib import Path
 from fieldfare.messages import BatchStored, HandedOver, HandEvents, HandSubscription, UsePipeline
 from fieldfare.runtime.config import Settings
 from fieldfare.runtime.host import Capability, Host
+from fieldfare.runtime.pipeline_status import PipelineStatus
 from fieldfare.runtime.spark import SparkBridge, SparkOptions, SparkTopic
-from fieldfare.runtime.spark.status import PipelineStatus
 
 
 class Pipelines(Capability):

@@ -151,6 +151,18 @@ class Acknowledgement(Form, frozen=True):
     log: PositionLog = ""  # to which it belongs; empty: to that of this edge
 
 
+class DeleteQuery(Form, frozen=True):
+    """How a topic is deleted."""
+
+    force: bool = False  # its subscriptions end with it
+
+
+class Pipelines(msgspec.Struct, frozen=True):
+    """How far pipelines are behind, each as its topic is called."""
+
+    pipelines: list[dict[str, Any]]
+
+
 class TopicSettings(Form, frozen=True):
     """What a topic is."""
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from fieldfare.messages import HandedOver, HandEvents, HandSubscription, Input
+from fieldfare.runtime.pipeline_status import PipelineStatus
 from fieldfare.runtime.spark.collector import Collector
 from fieldfare.runtime.spark.options import SparkOptions, SparkTopic
 from fieldfare.runtime.spark.pipeline_subscriptions import PipelineSubscriptions
-from fieldfare.runtime.spark.status import PipelineStatus
 from fieldfare.runtime.spark.topic_bridge import BridgeContext, TopicBridge
 from fieldfare.store.subscription_store import SubscriptionStore, open_store
 

@@ -21,12 +21,12 @@ import pyarrow as pa
 from fieldfare.errors import FieldfareError
 from fieldfare.events import UnreadableError
 from fieldfare.messages import HandedOver, HandEvents, Input, MatchedEvent, PipelineMatched
+from fieldfare.runtime.pipeline_status import HandedFiles, PipelineStatus
 from fieldfare.runtime.spark.child import Child
 from fieldfare.runtime.spark.collector import Collector
 from fieldfare.runtime.spark.event_lines import Columns, EventRows
 from fieldfare.runtime.spark.options import SparkOptions
 from fieldfare.runtime.spark.pipeline_subscriptions import PipelineSubscriptions
-from fieldfare.runtime.spark.status import HandedFiles, PipelineStatus
 from fieldfare.runtime.spark.topic_folder import TopicFolder
 from fieldfare.store.outputs import committed_batches
 

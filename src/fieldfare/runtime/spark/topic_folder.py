@@ -17,9 +17,9 @@ import msgspec
 
 from fieldfare.durable import NewFile
 from fieldfare.messages import MatchedEvent
+from fieldfare.runtime.pipeline_status import WaitingFile
 from fieldfare.runtime.spark.event_lines import EVENT, MARK, Carried, Columns, EventRows
 from fieldfare.runtime.spark.pipeline_subscriptions import subscription_of
-from fieldfare.runtime.spark.status import WaitingFile
 from fieldfare.store.outputs import SUBSCRIPTION_IDS, batch_folder, read_commit
 
 _file_name = re.compile(r"(\d{20})\.jsonl", re.ASCII)
