@@ -12,6 +12,7 @@ from tests.routing.harness import ALL, Client, Harness
 
 from fieldfare.messages import (
     AckEach,
+    Change,
     Deliver,
     Delivery,
     Done,
@@ -497,3 +498,88 @@ def test_a_new_subscription_begins_where_it_says(harness: Harness) -> None:
     client.send(Subscribe(ref, "news", "n >= 0", start=Start(beginning=True)))
     answer = subscribed(client.answer(ref))
     assert got(client, answer.subscription) == [0, 1]
+
+
+# Changing
+
+
+def test_a_subscription_is_changed_and_keeps_its_place(harness: Harness) -> None:
+    client = harness.connect()
+    subscribed(client.subscribe("news", "n < 10", name="s", window=2))
+    client.publish("news", *events(*range(5)))
+    first = took(client)
+    assert [number_of(each) for each in first] == [0, 1]
+    done(client, Change, "s", condition="n >= 3")
+    client.publish("news", *events(20))
+    client.ack("s", first[-1].position)
+    second = took(client)
+    assert [number_of(each) for each in second] == [3, 4]  # what was not sent yet is matched anew
+    client.ack("s", second[-1].position)
+    assert [number_of(each) for each in took(client)] == [20]
+    harness.pass_time(1)
+    harness.crash()
+    client = harness.connect()
+    client.attach("s")
+    client.publish("news", *events(1, 30))
+    assert [number_of(each) for each in took(client)] == [20, 30]
+    assert outstanding(client)["condition"] == "n >= 3"
+
+
+def test_a_change_that_is_wrong_changes_nothing(harness: Harness) -> None:
+    client = harness.connect()
+    subscribed(client.subscribe("news", "n < 10", name="s"))
+    refused(ask(client, Change, "s", condition="n <"), "condition")
+    refused(ask(client, Change, "s", webhook="https://example.com"), "invalid")
+    client.publish("news", *events(1))
+    assert [number_of(each) for each in took(client)] == [1]
+    assert harness.edge.takers.count_of("acme") == 1
+
+
+def test_attempts_and_sharing_are_changed(harness: Harness) -> None:
+    client = harness.connect()
+    subscribed(client.subscribe("news", name="s"))
+    client.publish("news", *events(1, 2))
+    (first, second) = took(client)
+    done(client, Change, "s", consuming=Consuming(is_shared=True, attempts_max=1))
+    assert [frame.kind for frame in client.frames if type(frame).__name__ == "Notice"] == ["detached"]  # type: ignore[union-attr]
+    one, two = harness.connect(), harness.connect()
+    one.attach("s")
+    two.attach("s")
+    assert sorted(got(one) + got(two)) == [1, 2]
+    one.send(Nack("s", first.position, "no"))
+    one.send(AckEach("s", [second.position]))
+    assert dead(one) == [1]
+
+
+def test_dead_letters_survive_a_change(harness: Harness) -> None:
+    client = buried(harness, 1)
+    done(client, Change, "s", condition="n >= 2")
+    harness.crash()
+    assert dead(harness.connect()) == [1]
+
+
+def test_a_webhook_gets_another_address_in_the_midst_of_a_call(harness: Harness) -> None:
+    client = harness.connect()
+    subscribed(client.subscribe("news", name="s", webhook="https://example.com/old"))
+    client.publish("news", *events(1))
+    done(client, Change, "s", webhook="https://example.com/new")
+    client.publish("news", *events(2))
+    harness.answer_call()
+    assert [call.url for call in harness.calls] == ["https://example.com/new"]
+
+
+def test_a_webhook_may_refuse_single_events(harness: Harness) -> None:
+    client = harness.connect()
+    subscribed(client.subscribe("news", name="s", webhook="https://example.com", consuming=Consuming(attempts_max=2)))
+    client.publish("news", *events(1, 2, 3))
+    call = harness.calls[0]
+    middle = decode(call.events[1], type=Delivery).position
+    harness.answer_call(refused=((middle, "no"), (999, "what?")))
+    assert harness.calls == []
+    harness.pass_time(1.1)
+    assert [decode(event, type=Delivery).attempt for event in harness.calls[0].events] == [2]
+    client.publish("news", *events(4))
+    harness.answer_call(refused=((middle, "no"),))
+    assert dead(client) == [2]
+    assert [number_of(decode(event, type=Delivery)) for event in harness.answer_call().events] == [4]
+    assert harness.edge.statistics().acknowledged == 3

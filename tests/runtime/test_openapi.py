@@ -60,7 +60,8 @@ def test_every_operation_is_complete() -> None:
         assert all(isinstance(parameter["schema"], dict) for parameter in parameters)
         assert any(status.startswith(("1", "2")) for status in operation["responses"])
         assert all(response["description"] for response in operation["responses"].values())
-        assert ("requestBody" in operation) == (method in ("post", "put"))
+        is_bare = path.endswith(("/pause", "/resume"))
+        assert ("requestBody" in operation) == (method in ("post", "put") and not is_bare)
 
 
 def test_every_refusal_of_the_broker_is_documented() -> None:

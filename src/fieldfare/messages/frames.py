@@ -137,6 +137,7 @@ class Detach(Frame, frozen=True, tag="detach"):
     """Deliver no more of a subscription here; a durable one waits for the next Attach. Not answered."""
 
     subscription: str
+    keeps_events: bool = False  # the client will acknowledge or refuse what it has got; of a shared one, in its time
 
 
 class Unsubscribe(Frame, frozen=True, tag="unsubscribe"):

@@ -129,7 +129,7 @@ class Consumption:
             return
         if consumer is None:  # nobody takes events, and somebody says that those up to there are dealt with
             if not taker.is_attached:
-                outstanding.pass_over(min(position, outstanding.upto))
+                outstanding.pass_over(position)
                 taker.follow_outstanding()
         elif is_final:
             self._settle(taker, outstanding, outstanding.acknowledged_by(consumer, position))

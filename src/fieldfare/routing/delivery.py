@@ -159,6 +159,13 @@ class Deliveries:
         self.pump(topic, taker, now)
         self._tidy_soon(now)
 
+    def leave_in_hand(self, taker: Taker, link: str) -> None:
+        """A consumer goes, and will say what became of the events that it has got."""
+        if taker.subscription.consuming.is_shared and taker.outstanding is not None:
+            taker.outstanding.keep_in_hand(link)
+        else:
+            taker.track()  # so that they can be told one by one when nobody is attached
+
     def leave(self, taker: Taker, link: str, now: float) -> None:
         """A consumer takes no more: what it had is sent to others, and without them waits."""
         if len(taker.links) <= 1:
@@ -195,6 +202,9 @@ class Deliveries:
         """A subscription asks for something else from now on, or is paused or resumed."""
         topic = self._topics.of(taker)
         is_matched_anew = subscription.condition != taker.subscription.condition
+        if is_matched_anew and taker.waiting and taker.reads_log:
+            topic.reader.leave(taker)
+            taker.read_again(taker.waiting[0][0] - 1)  # what was not sent is matched anew
         taker.update(subscription, reads_log=topic.can_be_read_by(subscription.qos))
         if is_matched_anew and taker.is_behind:
             taker.not_counted(max(taker.resume_after, taker.taken_upto), topic.matched)
@@ -224,6 +234,7 @@ class Deliveries:
         if taker.outstanding is None:
             self.counts.acknowledged += taker.acknowledge(position, topic.matched, is_final=is_final)
         else:
+            position = min(position, max(topic.matched, taker.outstanding.upto))
             self._consumption.acknowledge(taker, link or taker.link or WEBHOOK, position, is_final=is_final)
         self._go_on(topic, taker, now)
 
@@ -365,14 +376,23 @@ class Deliveries:
                 taker.settle(topic.matched)
                 if taker.cursor < topic.matched:
                     behind.setdefault(topic, []).append(taker)
-                if taker.outstanding:
-                    self._log.append_lazily(outstanding_form(taker, taker.outstanding))
+                if taker.subscription.consuming.is_shared or taker.outstanding:
+                    self._write_outstanding(taker)
                     continue
                 moved.setdefault(taker.subscription.tenant, {})[taker.subscription.id] = taker.cursor
         for tenant, positions in moved.items():
             self._log.append_lazily(CursorsMoved(tenant, positions))
         for topic, takers in behind.items():
             self._log.append_lazily(counted(topic, takers))
+
+    def _write_outstanding(self, taker: Taker) -> None:
+        """Of a shared one it is flushed: what a consumer has dealt with must not go to another one after a crash."""
+        if taker.outstanding is not None:
+            record = outstanding_form(taker, taker.outstanding)
+            if taker.subscription.consuming.is_shared:
+                self._log.append(record, None)
+            else:
+                self._log.append_lazily(record)
 
 
 def outstanding_form(taker: Taker, outstanding: Outstanding) -> EventsOutstanding:

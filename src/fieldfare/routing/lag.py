@@ -217,7 +217,7 @@ class LagCounting:
     def _end(self, topic: Topic, taker: Taker, range_: Uncounted, found: Unread) -> None:
         """Take over a count, unless the subscription has gone elsewhere meanwhile: then it is counted when it rests."""
         unread = taker.unread
-        if topic.takers.get(taker.handle) is not taker or unread is None or unread.uncounted is None:
+        if topic.takers.get(taker.index_handle) is not taker or unread is None or unread.uncounted is None:
             return
         left = unread.uncounted
         if range_.after <= left.after and left.upto == range_.upto:

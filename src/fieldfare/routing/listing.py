@@ -89,6 +89,7 @@ def _subscription_item(edge: Edge, taker: Taker, now: float) -> dict[str, Any]:
         "is_attached": taker.is_attached,
         "webhook": subscription.webhook,
         "consuming": msgspec.structs.asdict(subscription.consuming),
+        "is_shared": subscription.consuming.is_shared,
         "consumers": len(taker.links),
         "is_paused": subscription.is_paused,
         "outstanding": len(taker.in_flight) if taker.outstanding is None else len(taker.outstanding),

@@ -357,16 +357,26 @@ class Outstanding:
             self._make_ready(event)
         return events
 
+    def keep_in_hand(self, link: str) -> None:
+        """A consumer goes, but what it has stays its own until its time is over."""
+        if (consumer := self.consumers.get(link)) is not None:
+            consumer.positions.clear()
+            consumer.in_window = 0
+
     def leave_all(self, *, counts: bool) -> None:
         """All consumers are gone; `counts`: what they had was an attempt."""
         for consumer in list(self.consumers):
             for event in self.leave(consumer.link):
                 event.attempts += counts
 
-    def forget_bytes(self) -> None:
-        """Nobody takes events: what can be read from the log again need not be in memory."""
+    def forget_bytes(self, attempts_max: int) -> None:
+        """Nobody takes events: what can be read from the log again need not be in memory.
+
+        But for those that become dead letters if they are refused once more.
+        """
         for event in self.events.values():
-            event.delivery = None
+            if not event.refusals or event.refusals + 1 < attempts_max:
+                event.delivery = None
 
     def wake(self, now: float) -> list[OutstandingEvent]:
         """Make those ready whose time has come. Returns those that their consumers had for too long."""

@@ -29,7 +29,7 @@ from fieldfare.routing.client_links import ClientLinks
 from fieldfare.routing.interest import CompiledConditions, Merged
 from fieldfare.routing.ports import Asking, LogPort, Replies, Timers
 from fieldfare.routing.refusal import Refusal
-from fieldfare.routing.taker import Subscription
+from fieldfare.routing.taker import Subscription, Taker
 from fieldfare.routing.takers import Takers
 from fieldfare.routing.topic import Topic, Topics
 
@@ -55,6 +55,7 @@ class PendingSubscription:
     handle: int
     cursor: Position
     state: PendingState
+    changes: Taker | None = None  # one that exists and is to be like this; None: it is new
     gaps: list[str] = field(default_factory=list)  # what its subscriber is to be told of events that are missing
 
 

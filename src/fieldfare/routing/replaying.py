@@ -101,8 +101,12 @@ class Replays:
         """Read other logs for a subscription. Those that cannot be reached now are waited for, for a while."""
         topic = pending.topic
         known = self._ports.imports.of_topic(topic.key)
-        begins = pending.subscription.qos.durability == "transient" and pending.frame.after is None
-        if not begins or not topic.offered.is_kept or not known or topic.matching == "spark":
+        if (
+            not _begins_with_what_is_kept(pending.frame)
+            or not topic.offered.is_kept
+            or not known
+            or topic.matching == "spark"
+        ):
             self._ports.put_in_force(pending, now)
             return
         if len(self._replays) - self._reading_count >= self._options.waiting_max:
@@ -379,3 +383,10 @@ class Replays:
         self._reading_count -= 1
         for link in self._ports.links_of(replay.topic):
             self._emit(Send(link, Leave(replay.topic, replay.receiver)))
+
+
+def _begins_with_what_is_kept(frame: Subscribe) -> bool:
+    """Whether events of other logs that were published before are wanted."""
+    if frame.start is not None:
+        return frame.start.position is None
+    return frame.qos.durability == "transient" and frame.after is None

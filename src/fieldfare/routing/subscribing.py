@@ -17,6 +17,7 @@ from fieldfare.messages import (
     Ack,
     AckEach,
     Attach,
+    Change,
     Detach,
     Done,
     Identity,
@@ -181,6 +182,9 @@ class Subscribing:
 
     def _put_in_force(self, pending: PendingSubscription, now: float) -> None:
         """A subscription has passed all that it waited for. Its link may be gone by now."""
+        if pending.changes is not None:
+            self._put_changes_in_force(pending, pending.changes, now)
+            return
         taker = self._insert(pending.topic, pending.subscription, pending.handle, pending.cursor)
         if taker.reads_log and taker.cursor < pending.topic.matched:
             taker.not_counted(taker.cursor, pending.topic.matched)
@@ -194,6 +198,42 @@ class Subscribing:
             self._end(taker)
             return
         self._begin(taker, now)
+
+    def change(self, link: str, taker: Taker, frame: Change, now: float) -> None:
+        """Have a subscription ask for something else: the same way as for a new one, up to when it is in force."""
+        made, topic = taker.subscription, self._topics.of(taker)
+        self.pending.check_none(made.tenant, made.id)
+        check_change(frame, made, topic)
+        changed = replace(
+            made,
+            condition=made.condition if frame.condition is None else frame.condition,
+            qos=frame.qos or made.qos,
+            consuming=frame.consuming or made.consuming,
+            webhook=frame.webhook or made.webhook,
+        )
+        request = Subscribe(
+            frame.ref, topic.name, changed.condition, changed.qos, made.id, after=taker.cursor, webhook=frame.webhook
+        )
+        state = PendingState.COMPILING if frame.webhook is None else PendingState.CHECKING
+        handle = self._takers.new_handle()
+        pending = PendingSubscription(topic, link, request, changed, handle, taker.cursor, state, taker)
+        self.pending.begin(pending, now)
+
+    def _put_changes_in_force(self, pending: PendingSubscription, taker: Taker, now: float) -> None:
+        """A subscription that exists asks for something else from now on."""
+        self._takers.release(pending.topic.tenant)
+        if taker.is_ended:
+            pending.topic.interest.remove(pending.handle)
+            self._replies.refuse(pending.link, pending.frame.ref, Refusal("unknown", "the subscription has ended"))
+            return
+        if pending.subscription.consuming.is_shared != taker.subscription.consuming.is_shared:
+            self._deliveries.tell_detached(taker, "who may take its events has changed: attach again")
+            self._links.release(taker)
+            self._deliveries.detach(taker)
+        pending.topic.change_condition(taker, pending.handle)
+        self.pending.merge_beside(pending.topic)
+        self._deliveries.update(taker, pending.subscription, now)
+        self._replies.send(pending.link, Done(pending.frame.ref))
 
     def _insert(self, topic: Topic, subscription: Subscription, handle: int, cursor: Position) -> Taker:
         taker = Taker(subscription, handle, cursor, reads_log=topic.can_be_read_by(subscription.qos))
@@ -312,6 +352,8 @@ class Subscribing:
         """Deliver no more on a link."""
         taker = self._takers.get(identity.tenant, frame.subscription)
         if taker is not None and link in taker.links:
+            if frame.keeps_events and taker.subscription.is_durable:
+                self._deliveries.leave_in_hand(taker, link)
             self._release(taker, link, now)
 
     def closed(self, link: str, now: float) -> None:
@@ -395,7 +437,7 @@ class Subscribing:
             takers = list(topic.takers.values())
             if takers:
                 conditions = [taker.subscription.condition for taker in takers]
-                topic.interest.add(compile_conditions([taker.handle for taker in takers], conditions))
+                topic.interest.add(compile_conditions([taker.index_handle for taker in takers], conditions))
         for taker in self._takers:
             self._begin(taker, now)
 
@@ -423,3 +465,15 @@ def check_consuming(frame: Subscribe, topic: Topic) -> None:
         raise Refusal("invalid", "`after` and `start` both say where it begins: give one of them")
     if frame.start is not None and not topic.can_be_read_by(frame.qos):
         raise Refusal("qos", "its topic keeps no events, or it asks for best effort: it can begin only with new ones")
+
+
+def check_change(frame: Change, made: Subscription, topic: Topic) -> None:
+    """Refuse a change that cannot be made to a subscription that exists."""
+    if frame.qos is not None and (reason := unmet(topic.offered, frame.qos)):
+        raise Refusal("qos", reason)
+    if topic.matching == "spark" and frame.condition not in (None, made.condition):
+        raise Refusal("invalid", "the pipeline has its condition: end it, and make another one")
+    if (frame.webhook is None) != (made.webhook is None) and frame.webhook is not None:
+        raise Refusal("invalid", "it is taken by clients: end it, and make another one with a webhook")
+    if frame.consuming is not None and frame.consuming.is_shared and made.webhook is not None:
+        raise Refusal("invalid", "a webhook is the one consumer of its subscription: it cannot be shared")

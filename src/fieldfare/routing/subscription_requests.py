@@ -13,6 +13,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from fieldfare.messages import (
+    Change,
     DeadLettersDropped,
     DeadLettersRedriven,
     Done,
@@ -107,6 +108,17 @@ class SubscriptionRequests:
         changed = replace(taker.subscription, since=frame.start.time or 0.0)
         self._store(SubscriptionUpdate(taker, link, frame, changed, position))
 
+    def change(self, link: str, identity: Identity, frame: Change, now: float) -> None:
+        """Ask for something else."""
+        if taker := self._own(link, identity, frame, now):
+            self._check_unchanging(taker)
+            self._subscribing.change(link, taker, frame, now)
+
+    def _check_unchanging(self, taker: Taker) -> None:
+        self._subscribing.pending.check_none(*taker.subscription.key)
+        if taker.is_changing:
+            raise Refusal("busy", f"the subscription {taker.id!r} is just being changed: try again")
+
     def pause(self, link: str, identity: Identity, frame: PauseDelivery, now: float) -> None:
         """Deliver no more."""
         self._set_paused(link, identity, frame, now, is_paused=True)
@@ -122,8 +134,7 @@ class SubscriptionRequests:
             self._store(SubscriptionUpdate(taker, link, frame, replace(taker.subscription, is_paused=is_paused)))
 
     def _store(self, update: SubscriptionUpdate) -> None:
-        if update.taker.is_changing:
-            raise Refusal("busy", f"the subscription {update.subscription.id!r} is just being changed: try again")
+        self._check_unchanging(update.taker)
         update.taker.is_changing = True
         cursor = update.taker.cursor if update.moves_to is None else update.moves_to
         self._log.append(stored_form(update.subscription, cursor, is_moved=update.moves_to is not None), update)

@@ -124,6 +124,7 @@ class Taker:
         "handle",
         "id",
         "in_flight",
+        "index_handle",
         "is_changing",
         "is_cursor_unwritten",
         "is_ending",
@@ -149,6 +150,7 @@ class Taker:
         self.subscription = subscription
         self.id = subscription.id  # also here, since every delivery names it
         self.handle = handle
+        self.index_handle = handle  # by which its condition is in the topic's index: another one when it is changed
         self.reads_log = reads_log
         self.state = TakerState.DETACHED
         self.cursor = cursor
@@ -275,7 +277,7 @@ class Taker:
         if self.outstanding is not None:
             self.outstanding.leave_all(counts=self.subscription.consuming.is_shared)
             if self.reads_log:
-                self.outstanding.forget_bytes()
+                self.outstanding.forget_bytes(self.subscription.consuming.attempts_max)
             self.follow_outstanding()
         self.resume_after = self.cursor
         self._change(Cause.DETACHED)
@@ -422,6 +424,8 @@ class Taker:
         """Events were settled: the cursor follows. When none is outstanding, one cursor is enough again."""
         if self.outstanding is None:
             return
+        if self.unread is not None:
+            self.unread.drop_upto(self.outstanding.upto)
         self.cursor = max(self.cursor, self.outstanding.settled_before)
         self.resume_after = max(self.resume_after, self.cursor)
         if not self.outstanding and not self.subscription.consuming.is_tracked:

@@ -72,7 +72,7 @@ class Topic:
         self.matching: Matching = "edge"
         self.interest = Interest()
         self.is_merging = False  # the host puts its index in order
-        self.takers: dict[int, Taker] = {}  # by handle
+        self.takers: dict[int, Taker] = {}  # by the handles of their conditions
         self.durable_count = 0  # of them
         self.replays: dict[str, Taker] = {}  # those for which events of other logs were read, by the name of that
         self.offer_version = -1  # of what all edges offer; -1: nothing that was agreed upon
@@ -114,18 +114,25 @@ class Topic:
     def insert(self, taker: Taker) -> None:
         """A taker, whose condition is in the index."""
         taker.first_count = self.event_count
-        self.takers[taker.handle] = taker
+        self.takers[taker.index_handle] = taker
         self.durable_count += taker.subscription.is_durable
         if taker.subscription.replay:
             self.replays[taker.subscription.replay] = taker
 
     def remove(self, taker: Taker) -> None:
         """A subscription ends."""
-        del self.takers[taker.handle]
+        del self.takers[taker.index_handle]
         self.durable_count -= taker.subscription.is_durable
         self.replays.pop(taker.subscription.replay, None)
         self.reader.leave(taker)
-        self.interest.remove(taker.handle)
+        self.interest.remove(taker.index_handle)
+
+    def change_condition(self, taker: Taker, handle: int) -> None:
+        """The condition of a taker is another one from now on, which is in the index by this handle."""
+        del self.takers[taker.index_handle]
+        self.interest.remove(taker.index_handle)
+        taker.index_handle = handle
+        self.takers[handle] = taker
 
     def remember_replay(self, record: SubscriptionReplayed) -> None:
         """The client of an unnamed subscription may come back for what was read for it."""
@@ -136,7 +143,7 @@ class Topic:
     def taker_of(self, subscription_id: str) -> Taker | None:
         """The taker of a subscription to this topic."""
         taker = self._find(self.tenant, subscription_id)
-        return taker if taker is not None and taker.handle in self.takers else None
+        return taker if taker is not None and taker.index_handle in self.takers else None
 
     # Who wants what
 

@@ -24,9 +24,10 @@ from weakref import WeakValueDictionary
 
 import httpcore
 import msgspec
+from msgspec.structs import replace
 
 from fieldfare.errors import WebhookAddressError
-from fieldfare.messages import CallWebhook, CheckWebhook, WebhookCalled, WebhookChecked
+from fieldfare.messages import CallWebhook, CheckWebhook, Position, WebhookCalled, WebhookChecked
 from fieldfare.runtime.addresses import Addresses, Endpoint, endpoint_of
 from fieldfare.runtime.host import Capability, Host
 from fieldfare.runtime.tasks import Tasks
@@ -134,8 +135,8 @@ class Webhooks(Capability):
             self._pool.stream("POST", url, headers=headers, content=body, extensions=extensions) as response,
         ):
             limit.reschedule(None)  # the status is there, and counts, however slowly the rest comes
-            await self._drain(response)
-            return self._judged(call, response)
+            body_read = await self._drain(response)
+            return self._judged(call, response, body_read)
 
     def _headers(self, call: CallWebhook, endpoint: Endpoint, body: bytes) -> list[tuple[str, str]]:
         message_id, now = f"{call.subscription}:{call.position}", str(int(time.time()))
@@ -153,11 +154,14 @@ class Webhooks(Capability):
             headers.append(("webhook-signature", f"v1,{base64.b64encode(signed).decode()}"))
         return headers
 
-    def _judged(self, call: CallWebhook, response: httpcore.Response) -> WebhookCalled:
-        """What a status means. What else the endpoint says is not passed on: it may be somebody's secret."""
+    def _judged(self, call: CallWebhook, response: httpcore.Response, body: bytes) -> WebhookCalled:
+        """What a status means, and which single events were refused.
+
+        What else the endpoint says is not passed on: it may be somebody's secret.
+        """
         status = response.status
         if 200 <= status < 300:
-            return _called(call)
+            return replace(_called(call), refused=_refused(body))
         if 300 <= status < 400:
             return _called(
                 call, f"the webhook answered {status}; redirects are not followed: subscribe with the final URL"
@@ -166,15 +170,19 @@ class Webhooks(Capability):
         is_permanent = 400 <= status < 500 and status not in _PASSING
         return _called(call, f"the webhook answered {status}", is_permanent=is_permanent, retry_after=retry_after)
 
-    async def _drain(self, response: httpcore.Response) -> None:
+    async def _drain(self, response: httpcore.Response) -> bytes:
         """Read a short body to its end, so that the connection can be kept; one with a longer body is closed."""
+        chunks: list[bytes] = []
         size = 0
         with suppress(TimeoutError, httpcore.NetworkError, httpcore.ProtocolError):
             async with asyncio.timeout(self._options.body_seconds_max):
                 async for chunk in response.aiter_stream():
                     size += len(chunk)
                     if size > self._options.body_bytes_max:
-                        return
+                        return b""
+                    chunks.append(chunk)
+            return b"".join(chunks)
+        return b""
 
 
 class _CheckedNetwork(httpcore.AsyncNetworkBackend):
@@ -209,6 +217,26 @@ def _called(
     call: CallWebhook, failure: str | None = None, *, is_permanent: bool = False, retry_after: float | None = None
 ) -> WebhookCalled:
     return WebhookCalled(call.handle, call.tenant, call.subscription, call.position, failure, is_permanent, retry_after)
+
+
+class _RefusedEvent(msgspec.Struct):
+    position: Position
+    reason: str = ""
+
+
+class _Answer(msgspec.Struct):
+    refused: list[_RefusedEvent] = []
+
+
+_answer = msgspec.json.Decoder(_Answer)
+
+
+def _refused(body: bytes) -> tuple[tuple[Position, str], ...]:
+    """The events that an endpoint names as refused; an answer of another form refuses none."""
+    try:
+        return tuple((each.position, each.reason) for each in _answer.decode(body).refused)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ()
 
 
 def _retry_after_seconds(response: httpcore.Response, seconds_max: float) -> float | None:

@@ -107,13 +107,13 @@ class World:
         """A client of an edge, or of one of several at a time; it begins to connect."""
         names = [each.name for each in ([edge] if isinstance(edge, SimulatedHost) else edge)]
         client = SimulatedClient(name, names, self.network, self.rng(name), self.history)
-        client.tenant, client.log_of = tenant, self._log_of
+        client.tenant, client.log_of = tenant, self.log_of
         client.options = options or client.options
         self.machines[name] = client
         client.start()
         return client
 
-    def _log_of(self, edge: str) -> str | None:
+    def log_of(self, edge: str) -> str | None:
         """The id of an edge's log, which an edge tells to those who connect."""
         machine = self.machines.get(edge)
         return machine.log_id if isinstance(machine, SimulatedHost) else None

@@ -27,8 +27,10 @@ from fieldfare.messages import (
     Unsubscribed,
 )
 from fieldfare.runtime.gateway.cloudevents import read_publication
+from fieldfare.runtime.gateway.consuming import acknowledge_each, check_log
 from fieldfare.runtime.gateway.exchange import REF, Exchange
 from fieldfare.runtime.gateway.forms import (
+    TAKEN_OVER,
     Acknowledgement,
     HomeQuery,
     NewSubscription,
@@ -80,9 +82,9 @@ async def subscribe(call: Call) -> Response:
     body: NewSubscription = call.body
     name = body.name or f"http-{secrets.token_hex(8)}"
     frame = Subscribe(REF, body.topic, body.condition, body.qos, name, body.after, 1, body.webhook)
+    frame = replace(frame, is_name_new=body.name is None, consuming=body.consuming, start=body.start)
     async with _exchange(call) as exchange:
-        frame = replace(frame, log=exchange.log(body.log), is_name_new=body.name is None)
-        made, _ = await exchange.ask(frame, Subscribed)
+        made, _ = await exchange.ask(replace(frame, log=exchange.log(body.log)), Subscribed)
     answer = SubscriptionMade(made.subscription, made.position, made.is_new, made.log)
     location = f"/v1/subscriptions/{quote(made.subscription, safe='')}"
     return json_response(answer, 201 if made.is_new else 200, {"Location": location})
@@ -145,10 +147,13 @@ async def acknowledge(call: Call) -> Response:
     """Move the cursor of a subscription. The broker hears it from whom it serves, or, if nobody, from anybody."""
     body: Acknowledgement = call.body
     name = call.path["subscription"]
-    if body.log and body.log != call.gateway.options.log_id():
-        raise ProblemError(409, "log", "this position belongs to another log: it means nothing here")
+    check_log(call, body.log)
+    if body.position is None:
+        return await acknowledge_each(call, body.positions or [])
     async with _exchange(call) as exchange:
         described = await _described(exchange, name)
+        if described["is_shared"]:
+            raise ProblemError(409, "shared", "it is shared: name the positions of single events")
         taker = call.gateway.streams.get((call.identity.tenant, name))
         if taker is None and described["is_attached"]:
             raise ProblemError(
@@ -159,8 +164,10 @@ async def acknowledge(call: Call) -> Response:
 
 
 async def stream(call: Call) -> Response:
-    """Server-sent events."""
+    """Server-sent events. A reader that another one took over from is told, by 204, not to come again."""
     headers: StreamHeaders = call.headers
+    if headers.last_event_id is not None and headers.last_event_id.endswith(TAKEN_OVER):
+        return Response(status_code=204)
     place = call.query.after if headers.last_event_id is None else headers.last_event_id
     name = call.path["subscription"]
     exchange = _exchange(call)

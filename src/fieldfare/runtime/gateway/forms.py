@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Raw
 
-from fieldfare.messages import ConditionText, Delivery, Name, Notice, Position, PositionLog, Text
-from fieldfare.qos import Durability, Matching, Offered, Published, Reliability, Requested, Seconds
+from fieldfare.messages import ConditionText, Delivery, Name, Notice, Position, PositionLog, Start, Text
+from fieldfare.messages.consuming_frames import REASON_CHARACTERS_MAX, Delay, LetterIds, Positions
+from fieldfare.qos import Consuming, Durability, Matching, Offered, Published, Reliability, Requested, Seconds
 
 TRIAL_EVENTS_MAX = 1_000
 
@@ -82,6 +83,8 @@ class NewSubscription(Form, frozen=True):
     after: Position | None = None
     webhook: Annotated[str, Meta(max_length=2048)] | None = None
     log: PositionLog = ""  # to which the position `after` belongs; empty: to that of this edge
+    consuming: Consuming = Consuming()
+    start: Start | None = None  # where a new one begins, in place of `after`
 
 
 class SubscriptionMade(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -138,17 +141,64 @@ class StreamQuery(Form, frozen=True):
     topic: Name | None = None  # as in HomeQuery
 
 
+TAKEN_OVER = ";taken-over"  # ends the id of a stream's last event: its reader is not to come again
+StreamPlace: TypeAlias = Annotated[
+    str, Meta(pattern=rf"^(-1|[0-9]{{1,19}})(@[0-9A-Za-z._-]{{1,64}})?({TAKEN_OVER})?$(?!\n)")
+]
+
+
 class StreamHeaders(msgspec.Struct, frozen=True, rename={"last_event_id": "last-event-id"}):
     """Where a stream goes on: it acknowledges up to there."""
 
-    last_event_id: Place | None = None
+    last_event_id: StreamPlace | None = None
 
 
 class Acknowledgement(Form, frozen=True):
-    """All events up to this position have been dealt with."""
+    """All events up to this position have been dealt with; or single ones, by their positions."""
+
+    position: Position | None = None
+    positions: Positions | None = None  # of a shared subscription, or one with a key, only these
+    log: PositionLog = ""  # to which it belongs; empty: to that of this edge
+
+    def __post_init__(self) -> None:
+        if (self.position is None) == (self.positions is None):
+            raise ValueError("give either `position` or `positions`")
+
+
+class RefusedEvent(Form, frozen=True):
+    """An event could not be dealt with."""
 
     position: Position
-    log: PositionLog = ""  # to which it belongs; empty: to that of this edge
+    reason: Annotated[str, Meta(max_length=REASON_CHARACTERS_MAX)] = ""
+    delay_seconds: Delay | None = None  # before it comes again; None: as the subscription's backoff says
+    log: PositionLog = ""  # to which the position belongs; empty: to that of this edge
+
+
+class NewStart(Form, frozen=True):
+    """Where a subscription goes on."""
+
+    start: Start
+
+
+class SubscriptionChange(Form, frozen=True):
+    """What a subscription asks for from now on; what is left out stays as it is."""
+
+    condition: ConditionText | None = None
+    qos: Requested | None = None
+    consuming: Consuming | None = None
+    webhook: Annotated[str, Meta(max_length=2048)] | None = None
+
+
+class ChosenLetters(Form, frozen=True):
+    """Which dead letters are meant."""
+
+    ids: LetterIds | None = None  # as the list has them; None: all
+
+
+class LetterCount(msgspec.Struct, frozen=True):
+    """So many dead letters were meant."""
+
+    count: int
 
 
 class DeleteQuery(Form, frozen=True):

@@ -6,14 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from fieldfare.routing.tree.view import TreeView
-from fieldfare.runtime.gateway import endpoints, operating
+from fieldfare.runtime.gateway import consuming, endpoints, operating
 from fieldfare.runtime.gateway.cloudevents import BATCH, JSON, STRUCTURED
 from fieldfare.runtime.gateway.forms import (
     Acknowledgement,
+    ChosenLetters,
     CloudEvent,
     DeleteQuery,
     EventAttributes,
     HomeQuery,
+    LetterCount,
+    NewStart,
     NewSubscription,
     Page,
     PageQuery,
@@ -23,8 +26,10 @@ from fieldfare.runtime.gateway.forms import (
     Publication,
     PublishHeaders,
     PublishQuery,
+    RefusedEvent,
     StreamHeaders,
     StreamQuery,
+    SubscriptionChange,
     SubscriptionMade,
     TopicSettings,
     Trial,
@@ -99,16 +104,44 @@ ENDPOINTS = (
         {200: Polled}, query=PollQuery, refusals=(403, 404, 421),
     ),
     Endpoint(
-        "POST", f"{_ONE}/ack", "Acknowledge all events up to a position", endpoints.acknowledge,
-        {204: None}, {JSON: Acknowledgement}, refusals=(404, 409, 421),
+        "POST", f"{_ONE}/ack", "Acknowledge all events up to a position, or single ones", endpoints.acknowledge,
+        {204: None}, {JSON: Acknowledgement}, HomeQuery, refusals=(404, 409, 421),
     ),
     Endpoint(
         "GET", f"{_ONE}/stream", "Server-sent events: each a Delivery with its position as id", endpoints.stream,
-        {200: "text/event-stream"}, query=StreamQuery, headers=StreamHeaders, refusals=(403, 404, 421),
+        {200: "text/event-stream", 204: None}, query=StreamQuery, headers=StreamHeaders, refusals=(403, 404, 421),
     ),
     Endpoint(
-        "GET", f"{_ONE}/dead-letters", "List what a webhook did not take", endpoints.dead_letters,
+        "POST", f"{_ONE}/nack", "Refuse an event: it comes again, or becomes a dead letter", consuming.refuse_event,
+        {204: None}, {JSON: RefusedEvent}, HomeQuery, refusals=(404, 409, 421),
+    ),
+    Endpoint(
+        "POST", f"{_ONE}/seek", "Go on from a time, a position or the beginning of what is kept", consuming.seek,
+        {204: None}, {JSON: NewStart}, HomeQuery, refusals=(403, 404, 421, 507),
+    ),
+    Endpoint(
+        "POST", f"{_ONE}/change", "Change what a subscription asks for, and keep its place", consuming.change,
+        {204: None}, {JSON: SubscriptionChange}, HomeQuery, refusals=(403, 404, 409, 421, 422, 507),
+    ),
+    Endpoint(
+        "POST", f"{_ONE}/pause", "Deliver no more until it is resumed", consuming.pause,
+        {204: None}, query=HomeQuery, refusals=(403, 404, 421, 507),
+    ),
+    Endpoint(
+        "POST", f"{_ONE}/resume", "Go on delivering", consuming.resume,
+        {204: None}, query=HomeQuery, refusals=(403, 404, 421, 507),
+    ),
+    Endpoint(
+        "GET", f"{_ONE}/dead-letters", "List what was refused too often", endpoints.dead_letters,
         {200: Page}, query=PageQuery, refusals=(403, 404, 421),
+    ),
+    Endpoint(
+        "POST", f"{_ONE}/dead-letters/redrive", "Send dead letters again", consuming.redrive,
+        {200: LetterCount}, {JSON: ChosenLetters}, HomeQuery, refusals=(403, 404, 421, 507),
+    ),
+    Endpoint(
+        "POST", f"{_ONE}/dead-letters/drop", "Forget dead letters", consuming.drop_dead_letters,
+        {200: LetterCount}, {JSON: ChosenLetters}, HomeQuery, refusals=(403, 404, 421, 507),
     ),
     Endpoint(
         "GET", WEBSOCKET_PATH, "A WebSocket: lines of frames, with the subprotocol fieldfare.v1", endpoints.websocket,

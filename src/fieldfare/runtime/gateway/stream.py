@@ -15,9 +15,9 @@ from msgspec import Raw
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from fieldfare.messages import Ack, Attach, Deliver, Delivery, EdgeFrame, Notice, Position, Subscribed
+from fieldfare.messages import Ack, Attach, Deliver, Delivery, Detach, EdgeFrame, Notice, Position, Subscribed
 from fieldfare.runtime.gateway.exchange import REF, Exchange
-from fieldfare.runtime.gateway.forms import Polled, PollQuery
+from fieldfare.runtime.gateway.forms import TAKEN_OVER, Polled, PollQuery
 from fieldfare.runtime.gateway.mailbox import first_of
 from fieldfare.runtime.gateway.ports import GatewayOptions
 from fieldfare.runtime.gateway.problems import ProblemError
@@ -41,6 +41,7 @@ async def poll(exchange: Exchange, subscription: str, query: PollQuery) -> Polle
                     break
                 frames += await exchange.take()
     events = [_delivery.decode(raw) for raw in _events(frames)]
+    exchange.send(Detach(subscription, keeps_events=True))
     position = events[-1].position if events else subscribed.position
     notices = [frame for frame in frames if isinstance(frame, Notice) and not _is_mark(frame)]
     return Polled(events, position, notices, subscribed.log)
@@ -73,6 +74,7 @@ class EventStream(Response):
         self._log = subscribed.log.encode()  # to which the positions belong, if the client is to know it
         self._frames = frames  # that came with the answer to the attachment
         self._options = options
+        self._is_cut_off = False  # the connection to the broker is gone: the reader is to come again
         self._ended = ended
         del self.headers["content-length"]
         self.headers["X-Accel-Buffering"] = "no"  # some proxies would collect events before they pass them on
@@ -90,9 +92,10 @@ class EventStream(Response):
         frames, is_open = self._frames, True
         while is_open:
             if frames:
-                await self._send(send, b"".join(_lines(frame, self._log) for frame in frames))
+                lines = (_lines(frame, self._log, is_cut_off=self._is_cut_off) for frame in frames)
+                await self._send(send, b"".join(lines))
                 self._free(frames)
-            is_open = not any(isinstance(frame, Notice) and frame.kind == "detached" for frame in frames)
+            is_open = not any(isinstance(frame, Notice) and frame.kind in ("detached", "seek") for frame in frames)
             frames = await self._next(send) if is_open else []
         await send({"type": "http.response.body", "body": b""})
 
@@ -105,6 +108,7 @@ class EventStream(Response):
             except TimeoutError:
                 await self._send(send, _HEARTBEAT)
             except ProblemError as error:
+                self._is_cut_off = True
                 return [Notice(self._subscription, "detached", str(error))]
 
     async def _send(self, send: Send, chunk: bytes) -> None:
@@ -123,11 +127,23 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-def _lines(frame: EdgeFrame, log: bytes) -> bytes:
+def _lines(frame: EdgeFrame, log: bytes, *, is_cut_off: bool) -> bytes:
     """A frame as server-sent events."""
     if isinstance(frame, Deliver):
         return b"".join(_event(raw, _delivery.decode(raw).position, log) for raw in frame.events)
-    return b"event: notice\ndata: %b\n\n" % msgspec.json.encode(frame) if isinstance(frame, Notice) else b""
+    if not isinstance(frame, Notice):
+        return b""
+    return b"%bevent: notice\ndata: %b\n\n" % (
+        b"" if is_cut_off else _next_place(frame, log),
+        msgspec.json.encode(frame),
+    )
+
+
+def _next_place(notice: Notice, log: bytes) -> bytes:
+    """With what id a reader comes again: after a seek, with the new place; one that was taken over from, not at all."""
+    if notice.kind == "seek" and notice.position is not None:
+        return b"id: %d%b\n" % (notice.position, b"@" + log if log else b"")
+    return b"id: -1%b\n" % TAKEN_OVER.encode() if notice.kind == "detached" else b""
 
 
 def _event(raw: Raw, position: Position, log: bytes) -> bytes:
