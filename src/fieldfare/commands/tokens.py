@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from fieldfare.commands.moments import duration
 from fieldfare.commands.tables import print_table
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ Config = Annotated[
 ]
 Data = Annotated[str | None, typer.Option(help="The service's folder.", show_default="as the settings say")]
 Topics = Annotated[list[str] | None, typer.Option(metavar="TOPIC", help="Such as quotes, eu.*, or *; may be repeated.")]
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 @app.command()
@@ -66,7 +65,9 @@ def create(
     if not is_name(tenant):
         raise typer.BadParameter(f"{tenant!r} cannot be a tenant: {NAME_RULE}")
     settings = _settings(config, data)
-    token, secret = _file(settings).create(tenant, rights, time.time(), _seconds(expires_in))
+    token, secret = _file(settings).create(
+        tenant, rights, time.time(), None if expires_in is None else duration(expires_in, "--expires-in")
+    )
     _audit(settings, "created", token)
     typer.echo(secret)
     Console(stderr=True).print(
@@ -129,15 +130,6 @@ def _audit(settings: Settings, action: str, token: Token) -> None:
         log.note_token(action, token.tenant, token.id, time.time())
     except OSError as error:
         Console(stderr=True).print(f"{log.path}: not written: {error.strerror}", style="yellow", highlight=False)
-
-
-def _seconds(text: str | None) -> float | None:
-    if text is None:
-        return None
-    found = re.fullmatch(r"([1-9][0-9]{0,8})([smhd])", text)
-    if not found:
-        raise typer.BadParameter(f"--expires-in is a number and s, m, h or d, such as 30d; not {text!r}")
-    return float(int(found[1]) * _SECONDS[found[2]])
 
 
 def _until(moment: float | None) -> str:
