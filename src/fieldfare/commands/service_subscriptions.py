@@ -69,6 +69,8 @@ def show(service: Service, name: str, *, as_json: bool) -> None:
         typer.echo(json.dumps(found))
         return
     behind = _behind(found)
+    if found["behind_events"]:
+        behind += f" events; the oldest is {span(found['behind_seconds'])} old"
     lines = {
         "subscription": found["subscription"],
         "topic": found["topic"],
