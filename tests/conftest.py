@@ -71,6 +71,8 @@ _SLOW_FILES = (
     "overlay_live/test_gossip_brokers",
     "faults/test_edge",
     "commands/test_service",
+    "commands/test_operating",
+    "runtime/test_monitoring",
     "peers/test_commands",
     "peers/test_library",
     "peers/test_bridge",
