@@ -1,4 +1,4 @@
-"""The example alerts and the dashboard: every metric in them comes from a real service, and Prometheus can read them."""
+"""The example alerts and the dashboard: every metric in them is a real service's, and Prometheus can read them."""
 
 from __future__ import annotations
 
