@@ -72,6 +72,8 @@ _SLOW_FILES = (
     "faults/test_edge",
     "commands/test_service",
     "handlers/test_service",
+    "commands/test_operating",
+    "runtime/test_monitoring",
     "peers/test_commands",
     "peers/test_library",
     "peers/test_bridge",

@@ -31,7 +31,7 @@ from fieldfare.runtime.tokens import TokenFile
 
 DESCRIPTORS = 200
 PAGE = "https://dashboard.example"
-RIGHTS: Any = {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)}
+RIGHTS: Any = {"publish": ("*",), "subscribe": ("*",), "manage": ("*",), "create": ("*",)}
 FRAMES: Any = {
     "ack": {"position": 9},
     "list": {"ref": 1, "what": "dead_letters"},

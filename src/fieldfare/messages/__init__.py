@@ -73,6 +73,7 @@ from fieldfare.messages.coordination import (
 )
 from fieldfare.messages.effects import (
     Append,
+    Audit,
     BatchStored,
     CallWebhook,
     CheckWebhook,
@@ -102,6 +103,7 @@ from fieldfare.messages.frames import (
     Attach,
     ConditionText,
     DeclareTopic,
+    DeleteTopic,
     Deliver,
     Delivery,
     Detach,
@@ -183,6 +185,7 @@ from fieldfare.messages.packets import (
 from fieldfare.messages.protocol import ClientFrame, EdgeFrame, MoveRequest
 from fieldfare.messages.records import (
     EDGE_RECORDS,
+    BehindCounted,
     CursorsMoved,
     DeadLetter,
     DeadLettersDropped,
@@ -204,6 +207,7 @@ from fieldfare.messages.records import (
     SubscriptionReplayed,
     SubscriptionStored,
     TimesKept,
+    TopicRemoved,
     TopicStored,
 )
 from fieldfare.messages.streams import (
@@ -260,7 +264,9 @@ __all__ = [
     "Append",
     "AssignTopic",
     "Attach",
+    "Audit",
     "BatchStored",
+    "BehindCounted",
     "BrokerFrame",
     "BrokerIdentity",
     "CallWebhook",
@@ -281,6 +287,7 @@ __all__ = [
     "DeadLettersDropped",
     "DeadLettersRedriven",
     "DeclareTopic",
+    "DeleteTopic",
     "Deliver",
     "Delivery",
     "Detach",
@@ -400,6 +407,7 @@ __all__ = [
     "TopicGone",
     "TopicKey",
     "TopicOffer",
+    "TopicRemoved",
     "TopicSeen",
     "TopicStored",
     "TreeFrame",

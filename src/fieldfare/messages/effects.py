@@ -49,6 +49,18 @@ class Warn(Effect, frozen=True):
     text: str
 
 
+class Audit(Effect, frozen=True):
+    """Note who changed what, for those who look after it later. Never holds what an event or a condition says."""
+
+    at: float
+    tenant: str
+    token: str | None  # the id of the token; None: nobody had to have one
+    action: str
+    kind: str
+    name: str
+    topic: str | None = None  # of a subscription
+
+
 class SendDatagram(Effect, frozen=True):
     """Send a message that may be lost, doubled or overtaken. Nothing tells whether it arrives."""
 

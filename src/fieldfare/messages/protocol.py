@@ -19,6 +19,7 @@ from fieldfare.messages.frames import (
     Ack,
     Attach,
     DeclareTopic,
+    DeleteTopic,
     Deliver,
     Detach,
     Done,
@@ -54,6 +55,7 @@ ClientFrame: TypeAlias = (
     | Detach
     | Unsubscribe
     | DeclareTopic
+    | DeleteTopic
     | List
     | Advertise
     | Unadvertise

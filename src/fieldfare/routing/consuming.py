@@ -184,7 +184,7 @@ class Consumption:
         if event.delivery is None and not taker.reads_log:
             outstanding.settle(event)
             taker.follow_outstanding()
-            taker.dropped_count += 1
+            taker.drop(1)
             self.counts.dropped += 1
             return False
         if event.refusals >= consuming.attempts_max and event.delivery is not None:

@@ -33,5 +33,7 @@ class EdgeOptions:
     webhook_backoff_seconds_max: float = 60.0
     dead_letters_max: int = 1000  # of a subscription
     dead_letter_bytes_max: int = 2 * 1024 * 1024  # of a subscription: they are listed in one frame
+    auto_create: bool = True  # False: a topic is made by who may manage it, not by who uses a name
+    audits: bool = False  # True: the host is told who changed what
     has_pipeline: bool = True  # False: topics that Spark would match are refused
     quotas: Mapping[str, Quota] = field(default_factory=dict)  # by tenant; `*` for those that have none of their own

@@ -87,6 +87,11 @@ class Outstanding:
     def __len__(self) -> int:
         return len(self.events) + len(self.redriven)
 
+    @property
+    def in_hand_count(self) -> int:
+        """How many of them consumers have."""
+        return sum(len(consumer.positions) for consumer in self.consumers)
+
     def get(self, position: Position) -> OutstandingEvent | None:
         """An event, if it is outstanding."""
         return self.events.get(position) or self.redriven.get(position)

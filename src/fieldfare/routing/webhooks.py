@@ -111,6 +111,7 @@ class WebhookCalls:
             self._took(taker, call, result, now)
             return
         self.counts.failed += 1
+        taker.last_error = now, result.failure
         attempts_max, backoff = self._patience(taker.subscription.consuming, call.attempts)
         if result.is_permanent or call.attempts >= attempts_max:
             self._bury(taker, call, result.failure, now)
