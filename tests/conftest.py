@@ -75,6 +75,8 @@ _SLOW_FILES = (
     "examples/test_browser",
     "examples/test_node",
     "handlers/test_service",
+    "commands/test_operating",
+    "runtime/test_monitoring",
     "peers/test_commands",
     "peers/test_examples",
     "peers/test_library",

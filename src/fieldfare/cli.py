@@ -58,8 +58,12 @@ app = typer.Typer(
 app.add_typer(bench.app, name="bench", help="Measure Fieldfare beside its peers.")
 app.add_typer(pipeline.app, name="pipeline", help="Match a stream of events on Spark.")
 app.add_typer(experiments.app, name="experiments", help="Run the papers' experiments again.")
-app.add_typer(subscriptions.app, name="subscriptions", help="Keep subscriptions in a store.")
-app.add_typer(topics.app, name="topics", help="Show and make topics of a service.")
+app.add_typer(
+    subscriptions.app,
+    name="subscriptions",
+    help="Subscriptions of a store or a service: who is behind.",
+)
+app.add_typer(topics.app, name="topics", help="Topics of a service: make, show and delete them.")
 app.add_typer(tokens.app, name="tokens", help="Let clients of a service in.")
 app.add_typer(config.app, name="config", help="Check the settings of a service.")
 app.add_typer(brokers.app, name="brokers")

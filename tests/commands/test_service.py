@@ -203,7 +203,7 @@ def test_without_a_service_it_says_how_to_start_one(arguments: list[str]) -> Non
 def test_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     data = tmp_path / "data"
-    _, token = TokenFile(data).create("acme", {"publish": ("a",), "subscribe": ("a",)}, now=0.0)
+    _, token = TokenFile(data).create("acme", {"publish": ("a",), "subscribe": ("a",), "create": ("a",)}, now=0.0)
     (tmp_path / "token").write_text(f"{token}\n")
     with ServiceProcess(data) as service:
         assert invoke(service, "publish", "a", '{"n": 1}', "--token-file", "token").exit_code == 0

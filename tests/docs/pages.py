@@ -28,8 +28,8 @@ class Command:
     @property
     def goes_on(self) -> bool:
         """Whether it runs until somebody stops it, in a terminal of its own."""
-        is_endless = re.match(r"fieldfare (serve|broker |peer |run |pipeline run|subscribe .* --follow)", self.text)
-        return is_endless is not None and "--until-idle" not in self.text
+        endless = re.match(r"fieldfare (serve|broker |peer |run |pipeline run|subscribe .* --follow)", self.text)
+        return endless is not None and "--until-idle" not in self.text and not self.fails
 
     @property
     def fails(self) -> bool:

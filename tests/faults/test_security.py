@@ -31,7 +31,7 @@ from fieldfare.runtime.tokens import TokenFile
 
 DESCRIPTORS = 200
 PAGE = "https://dashboard.example"
-RIGHTS: Any = {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)}
+RIGHTS: Any = {"publish": ("*",), "subscribe": ("*",), "manage": ("*",), "create": ("*",)}
 FRAMES: Any = {
     "ack": {"position": 9},
     "list": {"ref": 1, "what": "dead_letters"},
@@ -132,7 +132,7 @@ def test_no_name_becomes_a_path(target: Target, name: str) -> None:
         for body in ({"topic": name, "name": "fine"}, {"topic": "fine", "name": name}):
             assert evil.post("/v1/subscriptions", json={**body, "condition": "TRUE"}).status_code == 400
     assert {path.name for path in data.parent.iterdir()} == {"data", "data.stderr"}
-    ours = r"tokens\.json(\.lock)?|log|log/(segment|checkpoint)-\d+\.\w+|log/[\w.]*lock[\w.]*"
+    ours = r"tokens\.json(\.lock)?|audit\.jsonl[\w.]*|log|log/(segment|checkpoint)-\d+\.\w+|log/[\w.]*lock[\w.]*"
     assert all(re.fullmatch(ours, str(path.relative_to(data))) for path in data.rglob("*"))
 
 

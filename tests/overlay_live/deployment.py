@@ -15,7 +15,7 @@ from tests.runtime.processes import READY, ReadyProcess
 
 from fieldfare.coordination.registered import Registered, RegisteredTopic
 from fieldfare.errors import CoordinationError
-from fieldfare.runtime.tokens import EVERYBODY, TokenFile
+from fieldfare.runtime.tokens import BRIDGE_RIGHTS, TokenFile
 from fieldfare.runtime.zookeeper import ZooKeeperOptions
 from fieldfare.runtime.zookeeper_registry import ZooKeeperRegistry
 
@@ -113,7 +113,7 @@ class EdgeProcess(Broker):
         self._port = 0
         self.token: str | None = None
         if where.host != "127.0.0.1":  # there only who has a token may do something
-            _, self.token = TokenFile(folder).create(TENANT, EVERYBODY.rights, time.time())
+            _, self.token = TokenFile(folder).create(TENANT, BRIDGE_RIGHTS, time.time())
 
     @property
     def _arguments(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from fieldfare.messages import (
     Ack,
     Append,
     Attach,
+    Audit,
     BatchStored,
     CallWebhook,
     CheckWebhook,
@@ -53,6 +54,7 @@ from fieldfare.messages import (
     Subscribe,
     Unsubscribe,
     UsePipeline,
+    Warn,
     WebhookCalled,
     WebhookChecked,
 )
@@ -71,6 +73,8 @@ _delivery: Decoder[Delivery] = Decoder(Delivery)
 class Log(Protocol):
     """What the harness needs of a log; a Journal is one."""
 
+    @property
+    def first_position(self) -> Position: ...
     def append(self, records: Sequence[Record], *, sync: bool) -> None: ...
     def read(self, stream: str, after: Position) -> StreamPart[Record]: ...
     def checkpoint(self, records: Sequence[Record]) -> None: ...
@@ -92,6 +96,8 @@ class Harness:
         self.compiling: list[CompileConditions] = []
         self.handed: list[HandEvents | HandSubscription] = []
         self.batches: list[BatchStored] = []
+        self.warnings: list[str] = []
+        self.audited: list[Audit] = []
         self.pipeline_topics: list[UsePipeline] = []
         self.clients: dict[str, Client] = {}
         self._lives = self._opened = 0
@@ -115,6 +121,8 @@ class Harness:
     def _provide(self) -> None:
         kernel = self.kernel
         kernel.provide(Send, self._send)
+        kernel.provide(Warn, lambda effect: self.warnings.append(effect.text))
+        kernel.provide(Audit, self.audited.append)
         kernel.provide(Append, self.unstored.append)
         kernel.provide(Fetch, self._fetch)
         kernel.provide(CallWebhook, self._call)
@@ -202,7 +210,7 @@ class Harness:
     def _store(self, count: int) -> None:
         group = [self.unstored.pop(0) for _ in range(count)]
         self.log.append([append.record for append in group], sync=True)
-        self.kernel.tell_first(Stored(group[-1].number))
+        self.kernel.tell_first(Stored(group[-1].number, self.log.first_position))
 
     def store_unheard(self) -> Callable[[], None]:
         """Store what waits; the edge hears of it only when what is returned is called."""

@@ -28,6 +28,10 @@ class MemoryLog:
             disk.remove("checkpoint", number)
         return _opened(disk)[1]
 
+    @property
+    def first_position(self) -> Position:
+        return self._journal.first_position
+
     def copy(self) -> MemoryLog:
         """Another log that holds the same, and goes its own way."""
         return MemoryLog(self._disk.copy())

@@ -123,6 +123,10 @@ class OutstandingMachine(RuleBasedStateMachine):
         assert self.outstanding.settled_before == expected
 
     @invariant()
+    def bytes_are_counted(self) -> None:
+        assert self.outstanding.size_bytes == 2 * len(self.open)
+
+    @invariant()
     def windows_are_kept(self) -> None:
         for consumer in self.outstanding.consumers:
             had = sum(holder == consumer.link for holder in self.in_hand.values())

@@ -240,7 +240,8 @@ def test_metrics_name_the_busiest_subscriptions_only(data: Path) -> None:
 
 
 def test_a_token_is_never_found_in_what_the_service_says_or_keeps(data: Path) -> None:
-    _, canary = TokenFile(data).create("acme", {"publish": ("numbers",), "subscribe": ("numbers",)}, now=0.0)
+    rights: dict[Any, tuple[str, ...]] = dict.fromkeys(("publish", "subscribe", "create"), ("numbers",))
+    _, canary = TokenFile(data).create("acme", rights, now=0.0)
     wrong = "ff_" + "wrong-canary" * 4
     said = []
     with ServiceProcess(data, "--json-logs") as service:
@@ -281,7 +282,7 @@ def test_a_token_that_is_made_while_it_runs_ends_development_mode(data: Path) ->
 
 def test_revoking_a_token_closes_its_connections(data: Path) -> None:
     tokens = TokenFile(data)
-    rights: dict[Any, tuple[str, ...]] = {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)}
+    rights: dict[Any, tuple[str, ...]] = dict.fromkeys(("publish", "subscribe", "create"), ("*",))
     (revoked, secret), (_, other) = (tokens.create("acme", rights, 0.0) for _ in range(2))
 
     async def story(url: str) -> None:

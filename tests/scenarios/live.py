@@ -16,7 +16,7 @@ from tests.scenarios.live_webhooks import LiveWebhooks
 from tests.scenarios.scenario import Mood
 
 from fieldfare.client.websocket import WebSocketTransport
-from fieldfare.runtime.tokens import EVERYBODY, TokenFile
+from fieldfare.runtime.tokens import BRIDGE_RIGHTS, TokenFile
 from fieldfare.simulation.client import ListedKind
 from fieldfare.simulation.history import History
 
@@ -51,7 +51,7 @@ class LiveService:
         self.prefix = list(prefix)
         self.disk = disk
         tokens = TokenFile(data)
-        self.tokens = {tenant: tokens.create(tenant, EVERYBODY.rights, time.time())[1] for tenant in TENANTS}
+        self.tokens = {tenant: tokens.create(tenant, BRIDGE_RIGHTS, time.time())[1] for tenant in TENANTS}
         self._data, self._variables = data, {**SETTINGS, **(variables or {})}
         self._port = 0
         self._stack = contextlib.ExitStack()

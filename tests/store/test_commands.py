@@ -53,7 +53,7 @@ def quarantined(path: str) -> list[tuple[int, str]]:
     return [(row.get("line") or row["row"], row["reason"]) for row in bad]
 
 
-@pytest.mark.parametrize("command", ["add", "import", "remove", "list", "show"])
+@pytest.mark.parametrize("command", ["add", "import", "delete", "list", "show"])
 def test_help_has_an_example(command: str) -> None:
     assert f"Example: fieldfare subscriptions {command}" in run(command, "--help").output.replace("\n", " ")
 

@@ -30,7 +30,7 @@ from fieldfare.client.subscription_control import SubscriptionControl
 from fieldfare.client.transport import Edges, Transport
 from fieldfare.client.window_budget import WindowBudget
 from fieldfare.errors import RefusedError
-from fieldfare.messages import Attach, DeclareTopic, List, Notice, Subscribe, Unsubscribe
+from fieldfare.messages import Attach, DeclareTopic, DeleteTopic, List, Notice, Subscribe, Unsubscribe
 from fieldfare.qos import Matching, Offered, Requested
 
 T = TypeVar("T")
@@ -275,9 +275,20 @@ class Client(SubscriptionControl):
         """The topics that this client may use."""
         return await self._list(List(0, "topics"))
 
+    async def topic(self, topic: str) -> Attributes:
+        """One topic, with its rate and what it keeps; a RefusedError with the code `unknown` if there is none."""
+        found = await self._list(List(0, "topics", topic=topic))
+        if not found:
+            raise RefusedError("unknown", f"there is no topic {topic!r}")
+        return found[0]
+
     async def subscriptions(self) -> list[Attributes]:
         """The subscriptions of this client's tenant."""
         return await self._list(List(0, "subscriptions"))
+
+    async def delete_topic(self, topic: str, *, force: bool = False) -> None:
+        """Delete a topic with its events. One that has subscriptions is deleted by force only, and they end with it."""
+        await self._runner.request(DeleteTopic(0, topic, force))
 
     async def placement(self) -> list[Attributes]:
         """Where the publishers of a tree's broker are, and should be."""

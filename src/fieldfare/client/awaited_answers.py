@@ -18,6 +18,7 @@ from fieldfare.client.session_subscription import SessionSubscription
 from fieldfare.client.unanswered_publications import UnansweredPublication, UnansweredPublications
 from fieldfare.messages import (
     DeclareTopic,
+    DeleteTopic,
     List,
     MoveRequest,
     Publish,
@@ -27,7 +28,9 @@ from fieldfare.messages import (
     Unsubscribe,
 )
 
-Repeatable: TypeAlias = DeclareTopic | List | Unsubscribe | Publish | MoveRequest | SetWindow | SubscriptionRequest
+Repeatable: TypeAlias = (
+    DeclareTopic | DeleteTopic | List | Unsubscribe | Publish | MoveRequest | SetWindow | SubscriptionRequest
+)
 
 
 @dataclass(slots=True, eq=False)

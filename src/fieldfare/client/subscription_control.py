@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from fieldfare.client.session_runner import SessionRunner
+from fieldfare.errors import RefusedError
 from fieldfare.messages import (
     Change,
     DropDeadLetters,
@@ -65,6 +66,13 @@ class SubscriptionControl:
     ) -> None:
         """Change what a subscription asks for. It keeps its place; what is left out stays as it is."""
         await self._runner.request(Change(0, subscription, condition, qos, consuming, webhook, topic=topic))
+
+    async def subscription(self, subscription: str, *, topic: str | None = None) -> Attributes:
+        """One subscription, with how far it is behind; a RefusedError with the code `unknown` if there is none."""
+        found = await self._list(List(0, "subscriptions", subscription=subscription, topic=topic))
+        if not found:
+            raise RefusedError("unknown", f"there is no subscription {subscription!r}")
+        return found[0]
 
     async def pause(self, subscription: str, *, topic: str | None = None) -> None:
         """Deliver no more of a subscription, to whomever; its events wait."""

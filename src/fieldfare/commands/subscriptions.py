@@ -1,76 +1,72 @@
-"""The `fieldfare subscriptions` commands: parse arguments, call one function of the store, show what it returns.
+"""`fieldfare subscriptions`: in the store of a pipeline, or at a running service, as `--store` and `--url` say.
 
-Imports of substance stand inside the commands, as in cli.py.
+A command parses its arguments and calls one function of `store_subscriptions` or `service_subscriptions`.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from fieldfare.commands.bad_rows import exit_if_any
-from fieldfare.commands.tables import print_table
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from fieldfare.store import StoredSubscription
+from fieldfare.commands import dead_letters, service_subscriptions, store_subscriptions
+from fieldfare.commands.connecting import CaFile, TokenPath
+from fieldfare.commands.moments import Ago, Moment, seconds_of
+from fieldfare.commands.worlds import Store, Url, only_service, only_store, store_or_service
+from fieldfare.errors import InputError
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+app.add_typer(dead_letters.app, name="dead-letters", help="Events that were refused too often.")
 
-Store = Annotated[
-    str,
-    typer.Option(
-        envvar="FIELDFARE_STORE", help="A file, or postgresql://user@host/database.", show_default="fieldfare.db"
-    ),
-]
 Lifetime = Annotated[
     float | None, typer.Option("--lifetime", help="Seconds until it ends by itself.", show_default="forever")
 ]
-_DEFAULT_STORE = "fieldfare.db"
+Tenant = Annotated[str | None, typer.Option(help="Whose it is.", show_default="default; at a service, the token's")]
+SubscriptionId = Annotated[str, typer.Argument(metavar="ID")]
+_OF_TOKEN = "a token says whose it is, at a service"  # noqa: S105 - not one
+_NO_DELIVERY = "a pipeline delivers to its output, and has nobody to wait for"
 
 
 @app.command()
 def add(
-    subscription_id: Annotated[str, typer.Argument(metavar="ID")],
+    subscription_id: SubscriptionId,
     condition: Annotated[str, typer.Argument(help="A SQL condition over attributes.")],
     *,
-    store: Store = _DEFAULT_STORE,
-    tenant: Annotated[str, typer.Option(help="Whose it is.")] = "default",
     topic: Annotated[str, typer.Option(help="Which events it is about.")] = "default",
+    tenant: Tenant = None,
     lifetime_seconds: Lifetime = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the one with this id, if there is one.")] = False,
+    store: Store = None,
+    url: Url = None,
+    token_file: TokenPath = None,
+    ca_file: CaFile = None,
 ) -> None:
     """Subscribe. When the command ends, the subscription is durable.
 
     Example: `fieldfare subscriptions add cheap "symbol = 'YHOO' AND price < 10" --lifetime 3600`
     """
-    from fieldfare.store import open_store
+    from fieldfare.store.incoming import Terms
 
-    with open_store(store) as log:
-        version = log.add(
-            {log.id_of(subscription_id): condition},
-            tenant=tenant,
-            topic=topic,
-            lifetime_seconds=lifetime_seconds,
-            replace=replace,
-            now_seconds=time.time(),
+    place = store_or_service(store, url, token_file, ca_file)
+    if isinstance(place, str):
+        terms = Terms(tenant or "default", topic, lifetime_seconds)
+        store_subscriptions.add(place, subscription_id, condition, terms, replace=replace)
+        return
+    if tenant is not None or lifetime_seconds is not None or replace:
+        raise InputError(
+            f"--tenant, --lifetime and --replace are for a store: {_OF_TOKEN}, where a subscription lives until it is "
+            "deleted, and `change` changes it"
         )
-    typer.echo(f"{subscription_id} is subscribed from version {version} on")
+    service_subscriptions.add(place, subscription_id, condition, topic)
 
 
 @app.command(name="import")
 def import_file(
     file: Annotated[Path, typer.Argument(help="Columns subscription_id (or id) and condition.")],
     *,
-    store: Store = _DEFAULT_STORE,
+    store: Store = None,
     tenant: Annotated[str, typer.Option(help="Whose they are, where the file does not say.")] = "default",
     topic: Annotated[str, typer.Option(help="Which events they are about, where the file does not say.")] = "default",
     lifetime_seconds: Lifetime = None,
@@ -78,6 +74,7 @@ def import_file(
     quarantine: Annotated[
         Path | None, typer.Option(help="Where bad rows go.", show_default="FILE.quarantine.jsonl")
     ] = None,
+    url: Url = None,
 ) -> None:
     """Subscribe all that a file holds: CSV, JSON lines or Parquet, or a folder of Parquet files.
 
@@ -87,117 +84,165 @@ def import_file(
 
     Example: `fieldfare subscriptions import alerts.parquet --topic quotes`
     """
-    from rich.progress import Progress
-
-    from fieldfare.files.importing import ImportOptions, import_subscriptions
-    from fieldfare.store import open_store
     from fieldfare.store.incoming import Terms
 
-    console = Console(stderr=True)
-    options = ImportOptions(file, Terms(tenant, topic, lifetime_seconds), replace, quarantine)
-    with (
-        open_store(store) as log,
-        Progress(console=console, transient=True, disable=not console.is_terminal) as progress,
-    ):
-        bar = progress.add_task("Importing", total=None)
-        summary = import_subscriptions(
-            log, options, time.time(), lambda done, total: progress.update(bar, completed=done, total=total)
-        )
-    rate = summary.added / summary.seconds if summary.seconds else 0.0
-    console.print(
-        f"{summary.added:,} subscriptions added, of which {summary.replaced:,} replaced others; "
-        f"{summary.passed_over:,} were there already; {summary.seconds:.2f} s, {rate:,.0f} subscriptions/s",
-        highlight=False,
-        soft_wrap=True,
-    )
-    exit_if_any(summary.quarantined, options.quarantine_path)
+    place = only_store(store, url, "at a service, clients subscribe")
+    terms = Terms(tenant, topic, lifetime_seconds)
+    store_subscriptions.import_file(place, file, terms, replace=replace, quarantine=quarantine)
 
 
-@app.command()
-def remove(
-    subscription_ids: Annotated[list[str], typer.Argument(metavar="ID...")], *, store: Store = _DEFAULT_STORE
+def delete(
+    subscription_ids: Annotated[list[str], typer.Argument(metavar="ID...")],
+    *,
+    store: Store = None,
+    url: Url = None,
+    token_file: TokenPath = None,
+    ca_file: CaFile = None,
 ) -> None:
-    """Unsubscribe: all of the ids, or, where one of them is not there, none.
+    """Unsubscribe. In a store all of the ids, or, where one of them is not there, none.
 
-    Example: `fieldfare subscriptions remove cheap dear`
+    Example: `fieldfare subscriptions delete cheap dear`
     """
-    from fieldfare.store import open_store
+    place = store_or_service(store, url, token_file, ca_file)
+    if isinstance(place, str):
+        store_subscriptions.remove(place, subscription_ids)
+    else:
+        service_subscriptions.remove(place, subscription_ids)
 
-    with open_store(store, create=False) as log:
-        version = log.remove(log.id_of(text) for text in subscription_ids)
-    typer.echo(f"{', '.join(subscription_ids)}: unsubscribed from version {version} on")
+
+app.command()(delete)
+app.command(name="remove", hidden=True)(delete)  # as it was called before
 
 
 @app.command(name="list")
 def list_some(
     *,
-    store: Store = _DEFAULT_STORE,
-    tenant: Annotated[str | None, typer.Option(help="Only of this tenant.")] = None,
     topic: Annotated[str | None, typer.Option(help="Only about this topic.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only of this tenant; in a store.")] = None,
+    only_behind: Annotated[
+        bool, typer.Option("--behind", help="Only those that are behind, the furthest first; at a service.")
+    ] = False,
     limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 100,
-    after: Annotated[int, typer.Option(min=0, help="Go on behind this number.")] = 0,
+    after: Annotated[str, typer.Option(help="Go on behind this one.", show_default="the beginning")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines in place of a table.")] = False,
+    store: Store = None,
+    url: Url = None,
+    token_file: TokenPath = None,
+    ca_file: CaFile = None,
 ) -> None:
-    """Show the active subscriptions, the oldest first.
+    """Show subscriptions; those of a service with how far they are behind, and who takes their events.
 
-    Example: `fieldfare subscriptions list --topic quotes --limit 20`
+    Example: `fieldfare subscriptions list --url http://127.0.0.1:7380 --behind`
     """
-    from fieldfare.store import open_store
-
-    with open_store(store, create=False) as log:
-        log.expire(time.time())
-        found = log.page(tenant=tenant, topic=topic, limit=limit + 1, after=after)
-    shown = found[:limit]
-    if as_json:
-        for subscription in shown:
-            typer.echo(json.dumps(_fields(subscription)))
-    else:
-        print_table(_table(shown))
-    if len(found) > limit:
-        Console(stderr=True).print(f"There are more: --after {shown[-1].number}", style="yellow", highlight=False)
+    place = store_or_service(store, url, token_file, ca_file)
+    if isinstance(place, str):
+        if only_behind:
+            raise InputError(f"--behind is for a running service, named by --url: {_NO_DELIVERY}")
+        store_subscriptions.list_some(place, tenant, topic, limit, after, as_json=as_json)
+        return
+    if tenant is not None:
+        raise InputError(f"--tenant is for a store: {_OF_TOKEN}")
+    service_subscriptions.list_some(place, topic, limit, after, only_behind=only_behind, as_json=as_json)
 
 
 @app.command()
-def show(subscription_id: Annotated[str, typer.Argument(metavar="ID")], *, store: Store = _DEFAULT_STORE) -> None:
-    """Show one subscription and what its condition means.
+def show(
+    subscription_id: SubscriptionId,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON line.")] = False,
+    store: Store = None,
+    url: Url = None,
+    token_file: TokenPath = None,
+    ca_file: CaFile = None,
+) -> None:
+    """Show one subscription: in a store what its condition means, at a service how far it is behind.
 
     Example: `fieldfare subscriptions show cheap`
     """
-    import fieldfare
-    from fieldfare.store import open_store
-
-    with open_store(store, create=False) as log:
-        log.expire(time.time())
-        found = log.get(log.id_of(subscription_id))
-    for name, value in _fields(found).items():
-        if name != "condition":
-            typer.echo(f"{name}: {'never' if value is None else value}")
-    typer.echo(fieldfare.explain(fieldfare.compile(found.condition)))
+    place = store_or_service(store, url, token_file, ca_file)
+    if isinstance(place, str):
+        store_subscriptions.show(place, subscription_id, as_json=as_json)
+    else:
+        service_subscriptions.show(place, subscription_id, as_json=as_json)
 
 
-def _table(subscriptions: Iterable[StoredSubscription]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
+@app.command()
+def pause(
+    subscription_id: SubscriptionId,
+    *,
+    store: Store = None,
+    url: Url = None,
+    token_file: TokenPath = None,
+    ca_file: CaFile = None,
+) -> None:
+    """Deliver no more of a subscription, to whomever; its events wait.
 
-    table = Table("id", "condition", "tenant", "topic", "expires")
-    for subscription in subscriptions:
-        fields = _fields(subscription)
-        names = ("subscription_id", "condition", "tenant", "topic", "expires_at")
-        table.add_row(*(Text("" if fields[name] is None else str(fields[name])) for name in names))
-    return table
-
-
-def _fields(subscription: StoredSubscription) -> dict[str, Any]:
-    return {
-        "subscription_id": subscription.subscription_id,
-        "condition": subscription.condition,
-        "tenant": subscription.tenant,
-        "topic": subscription.topic,
-        "number": subscription.number,
-        "created_at": _moment(subscription.created_at),
-        "expires_at": subscription.expires_at and _moment(subscription.expires_at),
-    }
+    Example: `fieldfare subscriptions pause jams --url http://127.0.0.1:7380`
+    """
+    service = only_service(store, url, token_file, ca_file, _NO_DELIVERY)
+    service_subscriptions.run(service, subscription_id, "pause", "paused; its events wait")
 
 
-def _moment(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="seconds")
+@app.command()
+def resume(
+    subscription_id: SubscriptionId,
+    *,
+    store: Store = None,
+    url: Url = None,
+    token_file: TokenPath = None,
+    ca_file: CaFile = None,
+) -> None:
+    """Go on delivering a subscription.
+
+    Example: `fieldfare subscriptions resume jams --url http://127.0.0.1:7380`
+    """
+    service = only_service(store, url, token_file, ca_file, _NO_DELIVERY)
+    service_subscriptions.run(service, subscription_id, "resume", "resumed")
+
+
+@app.command()
+def seek(
+    subscription_id: SubscriptionId,
+    *,
+    moment: Moment = None,
+    ago: Ago = None,
+    position: Annotated[int | None, typer.Option(min=-1, help="Go on after this position.")] = None,
+    beginning: Annotated[bool, typer.Option("--beginning", help="Go on with the oldest event that is kept.")] = False,
+    store: Store = None,
+    url: Url = None,
+    token_file: TokenPath = None,
+    ca_file: CaFile = None,
+) -> None:
+    """Have a subscription go on from another place: what is on its way is forgotten, and what lies after it comes.
+
+    Example: `fieldfare subscriptions seek jams --ago 2h --url http://127.0.0.1:7380`
+    """
+    service = only_service(store, url, token_file, ca_file, "a pipeline goes on where its checkpoint says")
+    at = seconds_of(moment, ago, time.time())
+    if (at is not None) + (position is not None) + beginning != 1:
+        raise typer.BadParameter("say where: one of --time, --ago, --position and --beginning")
+    service_subscriptions.run(
+        service, subscription_id, "seek", "goes on from there", time=at, position=position, beginning=beginning
+    )
+
+
+@app.command()
+def change(
+    subscription_id: SubscriptionId,
+    *,
+    condition: Annotated[str | None, typer.Option(help="What it wants from now on.")] = None,
+    webhook: Annotated[str | None, typer.Option(help="Where its events go from now on.")] = None,
+    attempts: Annotated[int | None, typer.Option(min=1, max=1000, help="After so many it is a dead letter.")] = None,
+    store: Store = None,
+    url: Url = None,
+    token_file: TokenPath = None,
+    ca_file: CaFile = None,
+) -> None:
+    """Change what a subscription asks for; it keeps its place.
+
+    Example: `fieldfare subscriptions change jams --condition "speed < 20" --url http://127.0.0.1:7380`
+    """
+    service = only_service(store, url, token_file, ca_file, "in a store, `add --replace` puts another in its place")
+    if condition is None and webhook is None and attempts is None:
+        raise typer.BadParameter("say what is to change: --condition, --webhook or --attempts")
+    service_subscriptions.change(service, subscription_id, condition, webhook, attempts)

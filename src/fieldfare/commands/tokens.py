@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from fieldfare.commands.moments import duration
 from fieldfare.commands.tables import print_table
 
 if TYPE_CHECKING:
     from fieldfare.messages import Right
-    from fieldfare.runtime.tokens import TokenFile
+    from fieldfare.runtime.config import Settings
+    from fieldfare.runtime.tokens import Token, TokenFile
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
@@ -25,7 +26,6 @@ Config = Annotated[
 ]
 Data = Annotated[str | None, typer.Option(help="The service's folder.", show_default="as the settings say")]
 Topics = Annotated[list[str] | None, typer.Option(metavar="TOPIC", help="Such as quotes, eu.*, or *; may be repeated.")]
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 @app.command()
@@ -35,6 +35,10 @@ def create(
     publish: Topics = None,
     subscribe: Topics = None,
     manage: Topics = None,
+    create_topics: Annotated[
+        list[str] | None,
+        typer.Option("--create", metavar="TOPIC", help="Topics that come into being when they are used."),
+    ] = None,
     expires_in: Annotated[
         str | None, typer.Option(metavar="30d", help="A number and s, m, h or d.", show_default="never")
     ] = None,
@@ -49,6 +53,7 @@ def create(
     from fieldfare.runtime.config import is_name
 
     given: dict[Right, list[str] | None] = {"publish": publish, "subscribe": subscribe, "manage": manage}
+    given["create"] = create_topics
     rights = {right: tuple(topics) for right, topics in given.items() if topics}
     if not rights:
         raise typer.BadParameter("give it a right: --publish, --subscribe or --manage, with a topic")
@@ -59,7 +64,11 @@ def create(
             )
     if not is_name(tenant):
         raise typer.BadParameter(f"{tenant!r} cannot be a tenant: {NAME_RULE}")
-    token, secret = _file(config, data).create(tenant, rights, time.time(), _seconds(expires_in))
+    settings = _settings(config, data)
+    token, secret = _file(settings).create(
+        tenant, rights, time.time(), None if expires_in is None else duration(expires_in, "--expires-in")
+    )
+    _audit(settings, "created", token)
     typer.echo(secret)
     Console(stderr=True).print(
         f"Token {token.id} of tenant {tenant}, valid {_until(token.expires)}. It is not shown again: keep it, for "
@@ -78,9 +87,9 @@ def list_all(*, config: Config = None, data: Data = None) -> None:
     from rich.table import Table
 
     now = time.time()
-    table = Table("id", "tenant", "publish", "subscribe", "manage", "created", "valid")
-    for token in _file(config, data).tokens():
-        rights = (" ".join(token.rights.get(right, ())) for right in ("publish", "subscribe", "manage"))
+    table = Table("id", "tenant", "publish", "subscribe", "manage", "create", "created", "valid")
+    for token in _file(_settings(config, data)).tokens():
+        rights = (" ".join(token.rights.get(right, ())) for right in ("publish", "subscribe", "manage", "create"))
         valid = _until(token.expires) if token.is_valid(now) else "no more"
         table.add_row(token.id, token.tenant, *rights, _moment(token.created), valid)
     print_table(table)
@@ -92,24 +101,35 @@ def revoke(token_id: Annotated[str, typer.Argument(metavar="ID")], *, config: Co
 
     Example: `fieldfare tokens revoke 5f2c01aa`
     """
-    token = _file(config, data).revoke(token_id)
+    settings = _settings(config, data)
+    token = _file(settings).revoke(token_id)
+    _audit(settings, "deleted", token)
     typer.echo(f"Token {token.id} of tenant {token.tenant} is revoked")
 
 
-def _file(config: Path | None, data: str | None) -> TokenFile:
+def _settings(config: Path | None, data: str | None) -> Settings:
     from fieldfare.runtime.config import load
+
+    return load(config, os.environ, {"server": {"data": data}})
+
+
+def _file(settings: Settings) -> TokenFile:
     from fieldfare.runtime.tokens import TokenFile
 
-    return TokenFile(Path(load(config, os.environ, {"server": {"data": data}}).server.data))
+    return TokenFile(Path(settings.server.data))
 
 
-def _seconds(text: str | None) -> float | None:
-    if text is None:
-        return None
-    found = re.fullmatch(r"([1-9][0-9]{0,8})([smhd])", text)
-    if not found:
-        raise typer.BadParameter(f"--expires-in is a number and s, m, h or d, such as 30d; not {text!r}")
-    return float(int(found[1]) * _SECONDS[found[2]])
+def _audit(settings: Settings, action: str, token: Token) -> None:
+    """Note that a token was made or revoked. It was, whether that can be noted or not."""
+    from fieldfare.runtime.audit import audit_log
+
+    log = audit_log(settings)
+    if log is None:
+        return
+    try:
+        log.note_token(action, token.tenant, token.id, time.time())
+    except OSError as error:
+        Console(stderr=True).print(f"{log.path}: not written: {error.strerror}", style="yellow", highlight=False)
 
 
 def _until(moment: float | None) -> str:

@@ -89,6 +89,7 @@ from fieldfare.messages.coordination import (
 )
 from fieldfare.messages.effects import (
     Append,
+    Audit,
     BatchStored,
     CallWebhook,
     CheckWebhook,
@@ -120,6 +121,7 @@ from fieldfare.messages.frames import (
     Attach,
     ConditionText,
     DeclareTopic,
+    DeleteTopic,
     Deliver,
     Delivery,
     Detach,
@@ -202,6 +204,7 @@ from fieldfare.messages.packets import (
 from fieldfare.messages.protocol import ClientFrame, EdgeFrame, MoveRequest
 from fieldfare.messages.records import (
     EDGE_RECORDS,
+    BehindCounted,
     CursorsMoved,
     DeadLetter,
     DeadLettersDropped,
@@ -223,6 +226,7 @@ from fieldfare.messages.records import (
     SubscriptionReplayed,
     SubscriptionStored,
     TimesKept,
+    TopicRemoved,
     TopicStored,
 )
 from fieldfare.messages.streams import (
@@ -281,7 +285,9 @@ __all__ = [
     "Append",
     "AssignTopic",
     "Attach",
+    "Audit",
     "BatchStored",
+    "BehindCounted",
     "Beside",
     "BrokerFrame",
     "BrokerIdentity",
@@ -303,6 +309,7 @@ __all__ = [
     "DeadLettersDropped",
     "DeadLettersRedriven",
     "DeclareTopic",
+    "DeleteTopic",
     "Deliver",
     "Delivery",
     "Detach",
@@ -424,6 +431,7 @@ __all__ = [
     "TopicGone",
     "TopicKey",
     "TopicOffer",
+    "TopicRemoved",
     "TopicSeen",
     "TopicStored",
     "Trace",

@@ -52,6 +52,18 @@ class Warn(Effect, frozen=True):
     text: str
 
 
+class Audit(Effect, frozen=True):
+    """Note who changed what, for those who look after it later. Never holds what an event or a condition says."""
+
+    at: float
+    tenant: str
+    token: str | None  # the id of the token; None: nobody had to have one
+    action: str
+    kind: str
+    name: str
+    topic: str | None = None  # of a subscription
+
+
 class SendDatagram(Effect, frozen=True):
     """Send a message that may be lost, doubled or overtaken. Nothing tells whether it arrives."""
 
@@ -140,6 +152,7 @@ class CallWebhook(Effect, frozen=True):
     position: Position  # of the last event
     events: list[Raw]  # each a Delivery
     form: WebhookForm = "fieldfare"
+    attempt: int = 1  # 2 and more: with events that were refused by themselves before
 
 
 # The Spark pipeline

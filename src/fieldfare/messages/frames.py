@@ -170,6 +170,14 @@ class DeclareTopic(Frame, frozen=True, tag="declare_topic"):
     matching: Matching = "edge"
 
 
+class DeleteTopic(Frame, frozen=True, tag="delete_topic"):
+    """Delete a topic with all its events; answered by Done. One that has subscriptions is deleted only by force."""
+
+    ref: Ref
+    topic: Name
+    is_forced: bool = False  # its subscriptions end with it
+
+
 class List(Frame, frozen=True, tag="list"):
     """Ask for the topics, the subscriptions, or the dead letters of one; answered by Listed, page by page.
 
@@ -184,7 +192,7 @@ class List(Frame, frozen=True, tag="list"):
     count_max: Annotated[int, Meta(ge=1, le=1000)] = 100
     subscription: str | None = None
     log: PositionLog | None = None  # as in Unsubscribe
-    topic: Name | None = None  # of the subscription that is named: as in Attach
+    topic: Name | None = None  # of the subscription that is named: as in Attach; or the only topic to be listed
 
 
 # What an edge sends.

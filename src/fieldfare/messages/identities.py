@@ -6,7 +6,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Right: TypeAlias = Literal["publish", "subscribe", "manage"]
+# `create`: a topic comes into being by being used, also where that is not so for everybody.
+Right: TypeAlias = Literal["publish", "subscribe", "manage", "create"]
 
 
 class Identity(msgspec.Struct, frozen=True, gc=False):

@@ -72,6 +72,7 @@ class Stored(Input, frozen=True):
     """All records up to this number are in the log, and durable where they had to be."""
 
     number: int
+    kept_from: Position = 0  # events before this position have left the log
 
 
 class NotStored(Input, frozen=True):

@@ -22,6 +22,7 @@ from fieldfare.messages.frames import (
     Ack,
     Attach,
     DeclareTopic,
+    DeleteTopic,
     Deliver,
     Detach,
     Done,
@@ -57,6 +58,7 @@ ClientFrame: TypeAlias = (
     | Detach
     | Unsubscribe
     | DeclareTopic
+    | DeleteTopic
     | List
     | Advertise
     | Unadvertise

@@ -76,6 +76,18 @@ class TopicStored(_Record, frozen=True, tag="t"):
     home: str = ""  # the edge whose pipeline matches it; empty: this one
 
 
+class TopicRemoved(_Record, frozen=True, tag="z"):
+    """A topic was deleted, with its subscriptions and its events up to a position.
+
+    Its publishers go on with their numbers, should there be a topic of that name again.
+    """
+
+    tenant: str
+    topic: str
+    position: Position
+    sequences: dict[str, int] = {}
+
+
 class CursorsMoved(_Record, frozen=True, tag="c"):
     """Up to where durable subscriptions have acknowledged. Written now and then, not for each acknowledgement."""
 
@@ -163,6 +175,21 @@ class TimesKept(_Record, frozen=True, tag="w"):
     milliseconds: list[int]
     events: list[int]
     sizes_bytes: list[int]
+
+
+class BehindCounted(_Record, frozen=True, tag="b"):
+    """How many events of a topic match subscriptions that have not acknowledged them, when positions were written.
+
+    Of each subscription the count, from which position to which it is one, and whether it is exact or an upper bound.
+    Those that are not named have none up to `upto`; but in a record that is not of a checkpoint, nothing is said of
+    them.
+    """
+
+    tenant: str
+    topic: str
+    upto: Position
+    counts: dict[str, tuple[int, Position, Position, bool]]
+    is_complete: bool = False  # of a checkpoint
 
 
 class LogBegun(_Record, frozen=True, tag="l"):
@@ -255,6 +282,8 @@ Record: TypeAlias = (
     | DeadLettersRedriven
     | DeadLettersDropped
     | TimesKept
+    | BehindCounted
+    | TopicRemoved
 )
 
 

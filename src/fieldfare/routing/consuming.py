@@ -89,7 +89,7 @@ class Consumption:
         while True:
             event = outstanding.next_ready()
             if event is None:
-                if not taker.waiting or is_collecting or len(outstanding) >= self._options.outstanding_max:
+                if not taker.waiting or is_collecting or self._is_full(outstanding):
                     return None
                 entry = taker.waiting.pop(0)
                 outstanding.track(entry, key_of(entry))
@@ -101,6 +101,10 @@ class Consumption:
                 taker.follow_outstanding()
             else:
                 return event
+
+    def _is_full(self, outstanding: Outstanding) -> bool:
+        options = self._options
+        return len(outstanding) >= options.outstanding_max or outstanding.size_bytes >= options.outstanding_bytes_max
 
     def wake_in_time(self, taker: Taker, outstanding: Outstanding) -> None:
         """Have `due` called when it is time."""
@@ -180,7 +184,7 @@ class Consumption:
         if event.delivery is None and not taker.reads_log:
             outstanding.settle(event)
             taker.follow_outstanding()
-            taker.dropped_count += 1
+            taker.drop(1)
             self.counts.dropped += 1
             return False
         if event.refusals >= consuming.attempts_max and event.delivery is not None:

@@ -22,6 +22,7 @@ from fieldfare.messages import (
     Send,
 )
 from fieldfare.routing.consuming import Consumption
+from fieldfare.routing.lag import LagCounting, counted
 from fieldfare.routing.matches import Matches
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.outstanding import Outstanding
@@ -66,6 +67,7 @@ class Deliveries:
         self.counts = Counts()
         self._options, self._topics, self._emit, self._log = options, ports.topics, ports.emit, ports.log
         self._webhooks, self._consumption, self._tidy_soon = ports.webhooks, ports.consumption, ports.tidy_soon
+        self.counting = LagCounting(ports.emit)
         self._unwritten: list[Taker] = []  # durable ones whose cursor has moved since it was written
         self._slow: dict[int, Taker] = {}  # by handle, those with events waiting
 
@@ -196,16 +198,21 @@ class Deliveries:
         for link in taker.links:
             self._emit(Send(link, Notice(taker.id, "seek", "the subscription goes on elsewhere", position)))
         taker.move_to(position, topic.matched)
+        self.counting.count(topic, taker)
         self._slow.pop(taker.handle, None)
         self._go_on(topic, taker, now)
 
     def update(self, taker: Taker, subscription: Subscription, now: float) -> None:
         """A subscription asks for something else from now on, or is paused or resumed."""
         topic = self._topics.of(taker)
-        if subscription.condition != taker.subscription.condition and taker.waiting and taker.reads_log:
+        is_matched_anew = subscription.condition != taker.subscription.condition
+        if is_matched_anew and taker.waiting and taker.reads_log:
             topic.reader.leave(taker)
             taker.read_again(taker.waiting[0][0] - 1)  # what was not sent is matched anew
         taker.update(subscription, reads_log=topic.can_be_read_by(subscription.qos))
+        if is_matched_anew and taker.is_behind:
+            taker.not_counted(max(taker.resume_after, taker.taken_upto), topic.matched)
+            self.counting.count(topic, taker)
         self._go_on(topic, taker, now)
 
     def detach(self, taker: Taker) -> None:
@@ -213,6 +220,7 @@ class Deliveries:
         topic = self._topics.of(taker)
         topic.reader.leave(taker)
         taker.detach(topic.matched)
+        self.counting.count(topic, taker)
         self.moved(taker)
         self._slow.pop(taker.handle, None)
 
@@ -365,17 +373,23 @@ class Deliveries:
 
     def _write_cursors(self) -> None:
         moved: dict[str, dict[str, Position]] = {}
+        behind: dict[Topic, list[Taker]] = {}
         unwritten, self._unwritten = self._unwritten, []
         for taker in unwritten:
             taker.is_cursor_unwritten = False
             if taker.state is not TakerState.ENDED:
-                taker.settle(self._topics.of(taker).matched)
+                topic = self._topics.of(taker)
+                taker.settle(topic.matched)
+                if taker.cursor < topic.matched:
+                    behind.setdefault(topic, []).append(taker)
                 if taker.subscription.consuming.is_shared or taker.outstanding:
                     self._write_outstanding(taker)
                     continue
                 moved.setdefault(taker.subscription.tenant, {})[taker.subscription.id] = taker.cursor
         for tenant, positions in moved.items():
             self._log.append_lazily(CursorsMoved(tenant, positions))
+        for topic, takers in behind.items():
+            self._log.append_lazily(counted(topic, takers))
 
     def _write_outstanding(self, taker: Taker) -> None:
         """Of a shared one it is flushed: what a consumer has dealt with must not go to another one after a crash."""

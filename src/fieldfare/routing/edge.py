@@ -9,7 +9,7 @@ the end of the host's current round, by a timer that is due at once.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any
 
@@ -26,6 +26,7 @@ from fieldfare.messages import (
     Closed,
     ConditionsCompiled,
     DeclareTopic,
+    DeleteTopic,
     Detach,
     Done,
     DropDeadLetters,
@@ -73,6 +74,7 @@ from fieldfare.messages import (
 from fieldfare.qos import unmet
 from fieldfare.routing import listing, recovery
 from fieldfare.routing.asked_publishers import AskedPublishers
+from fieldfare.routing.auditing import Auditing
 from fieldfare.routing.client_links import ClientLinks
 from fieldfare.routing.consuming import ConsumingTimer, Consumption
 from fieldfare.routing.dead_letters import DeadLetters
@@ -83,6 +85,7 @@ from fieldfare.routing.handing import HandedPart
 from fieldfare.routing.home_conditions import RegisteredPart, Registration
 from fieldfare.routing.home_search import HomeSearch, NamedRequest
 from fieldfare.routing.interest import CompiledConditions
+from fieldfare.routing.lag import CountingKey
 from fieldfare.routing.moved_publisher import (
     AdoptionOfPublisher,
     PublisherKey,
@@ -103,7 +106,14 @@ from fieldfare.routing.quotas import Quotas, Usage
 from fieldfare.routing.refusal import Refusal, require
 from fieldfare.routing.replay import ReplayedEvents
 from fieldfare.routing.replaying_own_log import OwnLogPiece, PausedPublishers
-from fieldfare.routing.statistics import Statistics, statistics
+from fieldfare.routing.statistics import (
+    Statistics,
+    SubscriptionLag,
+    TopicLoad,
+    lags,
+    statistics,
+    topic_loads,
+)
 from fieldfare.routing.subscribing import (
     DeadlineTimer,
     EndingSubscription,
@@ -120,6 +130,7 @@ from fieldfare.routing.taker import Entry, Taker
 from fieldfare.routing.takers import Takers
 from fieldfare.routing.ticket_rights import require_own_subscription
 from fieldfare.routing.topic import Topic, TopicChange, Topics
+from fieldfare.routing.topic_deleting import DeletingPorts, EndingTopic, TopicDeleting
 from fieldfare.routing.tracing import TraceSteps
 from fieldfare.routing.webhooks import RetryTimer, WebhookCalls
 
@@ -146,6 +157,7 @@ class Edge:
     ) -> None:
         self.name = name
         self.log_id = ""  # known when it has started
+        self.started_at = 0.0  # since when things are counted
         self._options, self._rng = options, rng
         self._effects: list[Effect] = []
         emit = self._effects.append
@@ -249,6 +261,13 @@ class Edge:
             )
         )
         self.overlay = None if overlay is None else self._make_overlay(overlay)
+        self.deleting = TopicDeleting(
+            DeletingPorts(
+                self.topics, self.replies, self.log, self.positions, self.subscribing, self.publishing, self.deliveries
+            ),
+            is_among_others=overlay is not None,
+        )
+        self.auditing = Auditing(emit, self.topics, self.replies) if options.audits else None
         self._batches = PipelineBatches(
             BatchPorts(
                 self.topics,
@@ -332,6 +351,14 @@ class Edge:
         """Counts, for those who watch."""
         return statistics(self)
 
+    def lags(self, tenant: str, now: float) -> Iterator[SubscriptionLag]:
+        """How far a tenant's subscriptions are behind, of those that are."""
+        return lags(self, tenant, now)
+
+    def topic_loads(self, tenant: str, now: float) -> Iterator[TopicLoad]:
+        """What goes on in a tenant's topics."""
+        return topic_loads(self, tenant, now)
+
     def waits(self) -> list[str]:
         """What waits for the log, the pipeline, the compiler and checks of webhooks."""
         return [
@@ -407,6 +434,7 @@ class Edge:
             DropDeadLetters: self.requests.drop_dead_letters,
             Unsubscribe: self.subscribing.unsubscribe,
             DeclareTopic: self._declare,
+            DeleteTopic: self.deleting.delete,
             List: self._list,
             Advertise: self.advertisements.advertise,
             Unadvertise: self.advertisements.unadvertise,
@@ -428,6 +456,7 @@ class Edge:
             SubscriptionUpdate: self.requests.stored,
             LettersUpdate: self.requests.letters_stored,
             TopicChange: lambda waiter, _: self._declared(waiter),
+            EndingTopic: lambda waiter, _: self.deleting.deleted(waiter),
             SettlingPublisher: self.moves.settled,
             SealOfPublisher: self.moves.seal_stored,
             AdoptionOfPublisher: self.moves.adoption_stored,
@@ -441,6 +470,7 @@ class Edge:
             SubscriptionUpdate: self.requests.not_stored,
             LettersUpdate: self.requests.not_stored,
             TopicChange: self._not_declared,
+            EndingTopic: self.deleting.not_deleted,
             SettlingPublisher: self.moves.not_settled,
             SealOfPublisher: self.moves.seal_failed,
             AdoptionOfPublisher: self.moves.adoption_failed,
@@ -474,6 +504,7 @@ class Edge:
     # What happens
 
     def _started(self, _: Started, now: float) -> None:
+        self.started_at = now
         self.positions.restarted()
         if not self.log_id:
             self.log_id = f"{self._rng.getrandbits(64):016x}"
@@ -487,6 +518,7 @@ class Edge:
                 self._effects.append(UsePipeline(*topic.key, topic.stored_batch, conditions))
         for taker in self.takers:
             self.consumption.recovered(taker)
+        self.deliveries.counting.started(self.topics)
         self.subscribing.started(now)
         if self.overlay is not None:
             self.publishing.name_by_log(self.log_id)
@@ -524,6 +556,8 @@ class Edge:
             if self.overlay is not None and message.link in self.overlay.links:
                 self.overlay.received(message, now)
             return  # else it was closed meanwhile
+        if self.auditing is not None:
+            self.auditing.asked(message.link, identity, message.frame, now)
         try:
             if identity.subscription is not None:
                 require_own_subscription(identity, message.frame)
@@ -532,6 +566,7 @@ class Edge:
             self.replies.refuse(message.link, getattr(message.frame, "ref", None), refusal)
 
     def _stored(self, message: Stored, now: float) -> None:
+        self.topics.kept_from = message.kept_from
         for waiter in self.log.answered(message.number):
             self._when_stored[type(waiter)](waiter, now)
         self.publishing.match_ready(now)
@@ -572,8 +607,11 @@ class Edge:
                 self.overlay.exports.fetched(message, now)
             case OwnLogPiece() if self.overlay is not None:
                 self.overlay.replays.fetched(message, now)
+            case CountingKey():
+                self.deliveries.counting.fetched(message)
             case (str(tenant), str(topic)):
-                self.deliveries.fetched(self.topics[tenant, topic], message, now)
+                if (tenant, topic) in self.topics:  # else it was deleted meanwhile
+                    self.deliveries.fetched(self.topics[tenant, topic], message, now)
 
     def _merged(self, message: InterestMerged, _: float) -> None:
         self.subscribing.pending.merged(self._compiler.answered(message.number), message.merged)
@@ -704,7 +742,7 @@ class Edge:
             if isinstance(frame, Subscribe):
                 self.subscribing.subscribe(link, identity, frame, now, is_searched=True)
             elif isinstance(frame, List):
-                self.replies.send(link, Listed(frame.ref, *listing.page(self, identity, frame)))
+                self.replies.send(link, Listed(frame.ref, *listing.page(self, identity, frame, now)))
             else:
                 raise Refusal("unknown", f"there is no subscription {frame.subscription!r}")
         except Refusal as refusal:
@@ -722,11 +760,13 @@ class Edge:
         is_elsewhere = frame.subscription is not None and not self.subscribing.has(identity.tenant, frame.subscription)
         if is_elsewhere and self._search(link, identity, frame, now):
             return
-        self.replies.send(link, Listed(frame.ref, *listing.page(self, identity, frame)))
+        self.replies.send(link, Listed(frame.ref, *listing.page(self, identity, frame, now)))
 
     def _declare(self, link: str, identity: Identity, frame: DeclareTopic, now: float) -> None:
         require(identity, "manage", frame.topic)
         topic = self.topics.get_or_make(identity.tenant, frame.topic)
+        if topic.is_ending:
+            raise Refusal("busy", f"the topic {topic.name!r} is just being deleted: try again")
         if frame.matching == "spark" and not self._options.has_pipeline and not topic.is_matched_elsewhere:
             if self.overlay is not None and self.overlay.is_unknown(topic):
                 raise Refusal("busy", "it is not known yet whether the pipeline of another edge matches it: try again")

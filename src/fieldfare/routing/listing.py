@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fieldfare.messages import Identity, List, Member
+from fieldfare.routing.lag import kept_of, lag_of
+from fieldfare.routing.refusal import may_see
 from fieldfare.routing.taker import Taker
 from fieldfare.routing.topic import Topic
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from fieldfare.routing.edge import Edge
 
 
-def page(edge: Edge, identity: Identity, frame: List) -> tuple[list[dict[str, Any]], str | None]:
+def page(edge: Edge, identity: Identity, frame: List, now: float) -> tuple[list[dict[str, Any]], str | None]:
     """Some items, and after which name the next page begins. Edges are few: they come on one page."""
     if frame.what == "edges":
         return [_edge_item(number, member) for number, member in enumerate(edge.edges())], None
@@ -25,17 +27,19 @@ def page(edge: Edge, identity: Identity, frame: List) -> tuple[list[dict[str, An
         taker = edge.subscribing.own(identity, frame.subscription or "")
         return _dead_letters(edge, taker), None
     if frame.what == "topics":
-        topics = (topic for topic in edge.topics if topic.tenant == identity.tenant)
-        seen = {topic.name: topic for topic in topics if _may_see(identity, topic.name)}
+        topics = (
+            topic for topic in edge.topics if topic.tenant == identity.tenant and frame.topic in (None, topic.name)
+        )
+        seen = {topic.name: topic for topic in topics if may_see(identity, topic.name)}
         chosen, following = _cut(seen, frame)
-        return [_topic_item(seen[name]) for name in chosen], following
+        return [_topic_item(edge, seen[name], now) for name in chosen], following
     known = {
         taker.subscription.id: taker
         for taker in _takers(edge, identity.tenant, frame.subscription)
         if identity.may("subscribe", taker.subscription.topic)
     }
     chosen, following = _cut(known, frame)
-    return [_subscription_item(edge, known[name]) for name in chosen], following
+    return [_subscription_item(edge, known[name], now) for name in chosen], following
 
 
 def _takers(edge: Edge, tenant: str, name: str | None) -> Iterable[Taker]:
@@ -44,10 +48,6 @@ def _takers(edge: Edge, tenant: str, name: str | None) -> Iterable[Taker]:
         return edge.takers.of_tenant(tenant)
     taker = edge.takers.get(tenant, name)
     return [] if taker is None else [taker]
-
-
-def _may_see(identity: Identity, topic: str) -> bool:
-    return any(identity.may(right, topic) for right in ("publish", "subscribe", "manage"))
 
 
 def _cut(names: Iterable[str], frame: List) -> tuple[list[str], str | None]:
@@ -60,18 +60,26 @@ def _edge_item(number: int, member: Member) -> dict[str, Any]:
     return {"edge": member.name, "url": member.url, "load": round(member.load, 2), "is_this": number == 0}
 
 
-def _topic_item(topic: Topic) -> dict[str, Any]:
+def _topic_item(edge: Edge, topic: Topic, now: float) -> dict[str, Any]:
+    kept = kept_of(topic, edge.topics.kept_from, now)
     return {
         "topic": topic.name,
         "matching": topic.matching,
         "offered": msgspec.structs.asdict(topic.offered),
         "events": topic.event_count,
+        "counted_since": edge.started_at,
+        "events_per_second": round(topic.times.events_per_second(now), 3),
+        "kept_events": kept.events,
+        "kept_bytes": kept.size_bytes,
+        "oldest_seconds": None if kept.oldest_seconds is None else round(kept.oldest_seconds, 3),
         "subscriptions": len(topic.takers),
     }
 
 
-def _subscription_item(edge: Edge, taker: Taker) -> dict[str, Any]:
+def _subscription_item(edge: Edge, taker: Taker, now: float) -> dict[str, Any]:
     subscription, topic = taker.subscription, edge.topics.of(taker)
+    lag = lag_of(topic, taker, edge.topics.kept_from, now)
+    error = taker.last_error
     return {
         "subscription": subscription.id,
         "topic": subscription.topic,
@@ -87,9 +95,17 @@ def _subscription_item(edge: Edge, taker: Taker) -> dict[str, Any]:
         "is_paused": subscription.is_paused,
         "outstanding": len(taker.in_flight) if taker.outstanding is None else len(taker.outstanding),
         "dead_letters": len(edge.dead_letters.of(subscription.key)),
+        "behind_events": lag.events,
+        "behind_seconds": round(lag.seconds, 3),
+        "is_behind_exact": lag.is_exact,
+        "in_flight": lag.in_flight,
+        "is_taken": taker.is_attached and not subscription.is_paused,
+        "last_error": None if error is None else {"at": error[0], "reason": error[1]},
         "position": taker.cursor,
+        "counted_since": edge.started_at,
         "accepted": taker.matched_count,
         "expired": taker.expired_count,
+        "dropped": taker.dropped_total,
         "rejected": max(0, topic.event_count - taker.first_count - taker.matched_count),
     }
 

@@ -19,7 +19,9 @@ class EdgeOptions:
     unstored_bytes_max: int = 64 * 1024 * 1024  # published, and not yet in the log; beyond it publishers are told: busy
     waiting_max: int = 1024  # matched events that a subscription has in memory; beyond it, it reads them from the log
     waiting_bytes_max: int = 256 * 1024 * 1024  # of all subscriptions together
-    outstanding_max: int = 10_000  # events of a subscription that are known one by one; beyond it, new ones wait
+    # Events of a subscription that are known one by one, and their bytes in memory; beyond either, new ones wait.
+    outstanding_max: int = 10_000
+    outstanding_bytes_max: int = 32 * 1024 * 1024
     frame_bytes_max: int = 512 * 1024  # of deliveries in one frame
     publishers_max: int = 10_000  # of a topic, whose numbers are remembered
     recent_ids_max: int = 100_000  # of a topic, by which a publication is known to be a repetition
@@ -31,6 +33,8 @@ class EdgeOptions:
     webhook_backoff_seconds_max: float = 60.0
     dead_letters_max: int = 1000  # of a subscription
     dead_letter_bytes_max: int = 2 * 1024 * 1024  # of a subscription: they are listed in one frame
+    auto_create: bool = True  # False: a topic is made by who may manage it, not by who uses a name
+    audits: bool = False  # True: the host is told who changed what
     has_pipeline: bool = True  # False: topics that Spark would match are refused
     has_traces: bool = False  # its host keeps traces, and is told the steps of those that events belong to
     quotas: Mapping[str, Quota] = field(default_factory=dict)  # by tenant; `*` for those that have none of their own

@@ -59,6 +59,11 @@ class OutstandingEvent:
     is_redriven: bool = False  # a dead letter that is sent again: its bytes are kept with the dead letters
 
     @property
+    def size_bytes(self) -> int:
+        """Of its delivery, if that is in memory."""
+        return 0 if self.delivery is None else len(self.delivery)
+
+    @property
     def as_logged(self) -> tuple[Position, int, int, float]:
         """What the log is told of it: with attempts, refusals, and before which time it does not come again."""
         until = self.until if self.state is EventState.LATER else 0.0
@@ -73,6 +78,7 @@ class Outstanding:
         self.consumers = Consumers()
         self.events: OrderedDict[Position, OutstandingEvent] = OrderedDict()  # in the order of positions
         self.redriven: dict[Position, OutstandingEvent] = {}
+        self.size_bytes = 0  # of the deliveries that are in memory
         self.wake_at = math.inf  # when the timer is due that was set for `wake`
         self._ready: list[Position] = []  # a heap; positions that are no longer ready are passed over
         self._times: list[tuple[float, Position]] = []  # the same, of those that wait for a time
@@ -80,6 +86,11 @@ class Outstanding:
 
     def __len__(self) -> int:
         return len(self.events) + len(self.redriven)
+
+    @property
+    def in_hand_count(self) -> int:
+        """How many of them consumers have."""
+        return sum(len(consumer.positions) for consumer in self.consumers)
 
     def get(self, position: Position) -> OutstandingEvent | None:
         """An event, if it is outstanding."""
@@ -112,6 +123,7 @@ class Outstanding:
         """Take up an event, which lies after all before."""
         position, expires_at, delivery = entry
         event = self.events[position] = OutstandingEvent(position, expires_at, delivery, key)
+        self.size_bytes += event.size_bytes
         self.upto = max(self.upto, position)
         self._line_up(event)
         return event
@@ -120,6 +132,7 @@ class Outstanding:
         """Take up a dead letter again."""
         event.is_redriven = True
         self.redriven[event.position] = event
+        self.size_bytes += event.size_bytes
         self._line_up(event)
 
     def recover(self, positions: Iterable[tuple[Position, int, int, float]], upto: Position) -> None:
@@ -164,6 +177,7 @@ class Outstanding:
             event = self.events.get(position)
             if event is not None and event.delivery is None:
                 event.expires_at, event.delivery = expires_at, delivery
+                self.size_bytes += event.size_bytes
                 self._give_key(event, key_of(entry))
             elif event is None and position > self.upto:
                 new.append(entry)
@@ -257,7 +271,8 @@ class Outstanding:
     def settle(self, event: OutstandingEvent) -> None:
         """An event is dealt with, in whatever way: the next one of its key may go."""
         self._take_from_consumer(event)
-        (self.redriven if event.is_redriven else self.events).pop(event.position, None)
+        if (self.redriven if event.is_redriven else self.events).pop(event.position, None) is not None:
+            self.size_bytes -= event.size_bytes
         if event.key is None:
             return
         queue = self._queues[event.key]
@@ -313,6 +328,7 @@ class Outstanding:
         """
         for event in self.events.values():
             if not event.refusals or event.refusals + 1 < attempts_max:
+                self.size_bytes -= event.size_bytes
                 event.delivery = None
 
     def wake(self, now: float) -> list[OutstandingEvent]:

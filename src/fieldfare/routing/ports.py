@@ -27,13 +27,18 @@ class Replies:
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
         self.refused_counts: dict[str, int] = {}
+        self.awaited: dict[tuple[str, Ref], Callable[[Any], None]] = {}  # whom to tell of an answer, too
 
     def send(self, link: str, frame: Any) -> None:
         """Send a frame."""
+        if self.awaited and (tell := self.awaited.pop((link, getattr(frame, "ref", -1)), None)) is not None:
+            tell(frame)
         self._emit(Send(link, frame))
 
     def refuse(self, link: str, ref: Ref | None, refusal: Refusal) -> None:
         """Answer that a request is not carried out."""
+        if self.awaited and ref is not None:
+            self.awaited.pop((link, ref), None)
         self.refused_counts[refusal.code] = self.refused_counts.get(refusal.code, 0) + 1
         self._emit(Send(link, Refused(ref, refusal.code, refusal.reason, refusal.expected, refusal.home)))
 

@@ -146,6 +146,12 @@ class PositionTimes:
         number = self._mark_at(position)
         return Totals(self._total_events - self._events[number], self._total_bytes - self._bytes[number])
 
+    def events_between(self, after: Position, upto: Position) -> int:
+        """How many events lie after a position and up to another, at most."""
+        number = bisect_left(self._befores, upto)
+        end = self._events[number] if number < len(self) else self._total_events
+        return max(0, end - self._events[self._mark_at(after)]) if len(self) and after < upto else 0
+
     def events_per_second(self, now: float, seconds: float = 60.0) -> float:
         """How fast events came lately."""
         since = ceil((now - seconds) * 1000)

@@ -68,7 +68,7 @@ class PublisherAdvertisements:
     def advertise(self, link: str, identity: Identity, frame: Advertise, now: float) -> None:
         """A publisher says what it will publish."""
         require(identity, "publish", frame.topic)
-        topic = self._ports.topics.get_or_make(identity.tenant, frame.topic)
+        topic = self._ports.topics.used_by(identity, frame.topic)
         condition, interest = None, None
         if frame.condition is not None:
             try:

@@ -88,7 +88,7 @@ class Publishing:
     def publish(self, link: str, identity: Identity, frame: Publish, now: float) -> None:
         """Check a publication, and begin to make it durable."""
         require(identity, "publish", frame.topic)
-        topic = self._topics.get_or_make(identity.tenant, frame.topic)
+        topic = self._topics.used_by(identity, frame.topic)
         if reason := broken(topic.offered, frame.qos):
             raise Refusal("qos", reason)
         check_counts(frame)
@@ -267,6 +267,10 @@ class Publishing:
         """The pipeline has not got it, so its publisher's later ones may not go there either."""
         for following in self._handing.pop(publication.queue):
             self._refuse(following, reason, is_free_again=True)
+
+    def has_under_way(self, topic: Topic) -> bool:
+        """Whether publications of a topic are on their way."""
+        return topic in self._under_way or topic.handed_count > 0
 
     def is_handing(self, publisher: PublisherKey) -> bool:
         """Whether events of a publisher are on their way to the pipeline."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fieldfare.messages import (
+    BehindCounted,
     CursorsMoved,
     DeadLetter,
     DeadLettersDropped,
@@ -31,8 +32,10 @@ from fieldfare.messages import (
     SubscriptionReplayed,
     SubscriptionStored,
     TimesKept,
+    TopicRemoved,
     TopicStored,
 )
+from fieldfare.routing import lag
 from fieldfare.routing.delivery import outstanding_form
 from fieldfare.routing.pending import stored_form
 from fieldfare.routing.taker import Subscription
@@ -60,11 +63,9 @@ def recover(edge: Edge, record: Record) -> None:
             _recover_subscription(edge, record)
         case SubscriptionRemoved():
             edge.subscribing.forget(record.tenant, record.subscription)
-        case TopicStored():
-            topic = edge.topics.get_or_make(record.tenant, record.topic)
-            topic.offered, topic.matching = record.offered, record.matching
-            topic.offer_version, topic.home = record.version, record.home
-        case CursorsMoved() | EventsOutstanding():
+        case TopicStored() | TopicRemoved():
+            _recover_topic(edge, record)
+        case CursorsMoved() | EventsOutstanding() | BehindCounted():
             _recover_cursors(edge, record)
         case DeadLetter() | DeadLettersRedriven() | DeadLettersDropped():
             _recover_letters(edge, record)
@@ -83,6 +84,15 @@ def recover(edge: Edge, record: Record) -> None:
             _recover_overlay(edge, record)
         case Reached() | TimesKept():
             _recover_positions(edge, record)
+
+
+def _recover_topic(edge: Edge, record: TopicStored | TopicRemoved) -> None:
+    if isinstance(record, TopicRemoved):
+        edge.deleting.recover(record)
+        return
+    topic = edge.topics.get_or_make(record.tenant, record.topic)
+    topic.offered, topic.matching = record.offered, record.matching
+    topic.offer_version, topic.home = record.version, record.home
 
 
 def _recover_positions(edge: Edge, record: Reached | TimesKept) -> None:
@@ -178,7 +188,10 @@ def _recover_letters(edge: Edge, record: DeadLetter | DeadLettersRedriven | Dead
         edge.dead_letters.drop(key, record.positions)
 
 
-def _recover_cursors(edge: Edge, record: CursorsMoved | EventsOutstanding) -> None:
+def _recover_cursors(edge: Edge, record: CursorsMoved | EventsOutstanding | BehindCounted) -> None:
+    if isinstance(record, BehindCounted):
+        lag.recover(edge.topics.get_or_make(record.tenant, record.topic), record)
+        return
     if isinstance(record, EventsOutstanding):
         if taker := edge.takers.get(record.tenant, record.subscription):
             taker.recover_outstanding(record)
@@ -211,6 +224,8 @@ def _recover_subscription(edge: Edge, record: SubscriptionStored) -> None:
         edge.subscribing.forget(record.tenant, record.subscription)
         edge.subscribing.restore(topic, subscription, record.position)
     else:  # it was changed, or a checkpoint covers this record as well
+        if taker.subscription.condition != record.condition:
+            taker.unread, taker.counted_upto = None, taker.cursor  # what was counted matched another condition
         taker.update(subscription, reads_log=topic.can_be_read_by(subscription.qos))
         if record.is_moved:
             taker.recover_cursor(record.position)
@@ -238,6 +253,7 @@ def _state(edge: Edge) -> Iterator[Record]:
     topics = list(edge.topics)
     if edge.log_id:
         yield LogBegun(edge.log_id)
+    yield from edge.topics.removed()  # first: there may be topics of the same names again
     yield Reached(edge.positions.last, [(*topic.key, topic.stored, topic.stored_batch) for topic in topics])
     for topic in topics:
         yield TopicStored(*topic.key, topic.offered, topic.matching, topic.offer_version, topic.home)
@@ -254,6 +270,10 @@ def _state(edge: Edge) -> Iterator[Record]:
             yield stored_form(taker.subscription, taker.cursor)
             if taker.outstanding:
                 yield outstanding_form(taker, taker.outstanding)
+    for topic in topics:
+        if topic.durable_count:
+            takers = (taker for taker in topic.takers.values() if taker.subscription.is_durable)
+            yield lag.counted(topic, takers, is_complete=True)
     yield from edge.moves.state()
     yield from edge.quotas.state()
     if edge.overlay is not None:

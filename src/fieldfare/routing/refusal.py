@@ -17,3 +17,8 @@ def require(identity: Identity, right: Right, topic: str) -> None:
     """Refuse who has no right."""
     if not identity.may(right, topic):
         raise Refusal("forbidden", f"this token has no right to {right} in topic {topic!r}")
+
+
+def may_see(identity: Identity, topic: str) -> bool:
+    """Whether a client may know that a topic exists."""
+    return any(identity.may(right, topic) for right in ("publish", "subscribe", "manage"))

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from fieldfare.routing.lag import Kept, Lag, kept_of, lag_of
+
 if TYPE_CHECKING:
     from fieldfare.routing.edge import Edge
 
@@ -55,8 +57,45 @@ class Statistics:
     topics: int
     subscriptions: int
     position: int
+    started_at: float
     overlay: OverlayStatistics | None  # None: it is not among others
     per_subscription: Iterator[SubscriptionCounts]  # made as it is read, there may be many
+
+
+class SubscriptionLag(NamedTuple):
+    """How far a subscription is behind."""
+
+    topic: str
+    subscription: str
+    is_taken: bool
+    lag: Lag
+
+
+class TopicLoad(NamedTuple):
+    """What goes on in a topic."""
+
+    topic: str
+    events: int  # since the start
+    events_per_second: float
+    kept: Kept
+
+
+def lags(edge: Edge, tenant: str, now: float) -> Iterator[SubscriptionLag]:
+    """How far a tenant's subscriptions are behind, of those that are."""
+    for topic in edge.topics:
+        for taker in topic.takers.values() if topic.tenant == tenant else ():
+            lag = lag_of(topic, taker, edge.topics.kept_from, now)
+            if lag.events:
+                is_taken = taker.is_attached and not taker.subscription.is_paused
+                yield SubscriptionLag(topic.name, taker.id, is_taken, lag)
+
+
+def topic_loads(edge: Edge, tenant: str, now: float) -> Iterator[TopicLoad]:
+    """What goes on in a tenant's topics."""
+    for topic in edge.topics:
+        if topic.tenant == tenant:
+            rate, kept = topic.times.events_per_second(now), kept_of(topic, edge.topics.kept_from, now)
+            yield TopicLoad(topic.name, topic.event_count, rate, kept)
 
 
 def statistics(edge: Edge) -> Statistics:
@@ -80,6 +119,7 @@ def statistics(edge: Edge) -> Statistics:
         topics=len(edge.topics),
         subscriptions=len(edge.takers),
         position=edge.positions.last,
+        started_at=edge.started_at,
         overlay=None if edge.overlay is None else edge.overlay.statistics(),
         per_subscription=_per_subscription(edge),
     )

@@ -39,7 +39,7 @@ from fieldfare.routing.home_search import NamedRequest
 from fieldfare.routing.interest import compile_conditions
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.pending import PendingPorts, PendingState, PendingSubscription, PendingSubscriptions
-from fieldfare.routing.ports import START, LogPort, Positions, Replies, Timers
+from fieldfare.routing.ports import LogPort, Positions, Replies, Timers
 from fieldfare.routing.quotas import Quotas
 from fieldfare.routing.refusal import Refusal, require
 from fieldfare.routing.subscription_checks import check_change, check_consuming, start_position
@@ -112,7 +112,7 @@ class Subscribing:
         require(identity, "subscribe", frame.topic)
         if self._is_foreign(frame):
             frame = replace(frame, after=None)
-        topic = self._topics.get_or_make(identity.tenant, frame.topic)
+        topic = self._topics.used_by(identity, frame.topic)
         if topic.change_count:
             raise Refusal("busy", f"the topic {frame.topic!r} is just being changed: try again")
         if reason := unmet(topic.offered, frame.qos):
@@ -148,7 +148,7 @@ class Subscribing:
         )
         if frame.after is not None and (known := topic.replayed.get(frame.previous or "")) is not None:
             subscription = replace(subscription, replay=known.replay, replayed=known.replayed)
-        start = START if frame.qos.durability == "transient" else self._positions.last
+        start = topic.begins_after if frame.qos.durability == "transient" else self._positions.last
         if frame.start is not None:
             start = start_position(frame.start, topic, self.log_id, self._positions.last)
         after = self._after(frame)
@@ -187,6 +187,8 @@ class Subscribing:
             self._put_changes_in_force(pending, pending.changes, now)
             return
         taker = self._insert(pending.topic, pending.subscription, pending.handle, pending.cursor)
+        if taker.reads_log and taker.cursor < pending.topic.matched:
+            taker.not_counted(taker.cursor, pending.topic.matched)
         if pending.subscription.webhook is not None:
             self._confirm(pending.link, pending.frame, taker, taker.cursor, is_new=True)
         elif pending.link in self._links:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fieldfare.messages import Change, LogId, Position, Start, Subscribe
 from fieldfare.qos import unmet
-from fieldfare.routing.ports import START
 from fieldfare.routing.refusal import Refusal
 from fieldfare.routing.taker import Subscription
 from fieldfare.routing.topic import Topic
@@ -13,12 +12,12 @@ from fieldfare.routing.topic import Topic
 def start_position(start: Start, topic: Topic, log: LogId, last: Position) -> Position:
     """After which position to begin; for a time, the few events of before are passed over as they are read."""
     if start.time is not None:
-        return topic.times.before(start.time)
+        return max(topic.times.before(start.time), topic.begins_after)
     if start.position is None:
-        return START
+        return topic.begins_after
     if start.log and start.log != log:
         raise Refusal("invalid", "this position belongs to another log: name a time, which means the same everywhere")
-    return min(start.position, last)
+    return min(max(start.position, topic.begins_after), last)
 
 
 def check_consuming(frame: Subscribe, topic: Topic) -> None:

@@ -30,6 +30,7 @@ from fieldfare.messages import EventsOutstanding, Position, WebhookForm
 from fieldfare.qos import Consuming, Requested
 from fieldfare.routing.outstanding import Entry, KeyOf, Outstanding
 from fieldfare.routing.taker_states import ATTACHED_STATES, NEXT_STATES, Cause, TakerState
+from fieldfare.routing.unread import Unread
 
 if TYPE_CHECKING:
     from fieldfare.routing.webhooks import PendingCall
@@ -79,9 +80,11 @@ class Taker:
         "_left",
         "_left_unconfirmed",
         "call",
+        "counted_upto",
         "cursor",
         "deaf_to",
         "dropped_count",
+        "dropped_total",
         "expired_count",
         "expired_untold",
         "first_count",
@@ -94,6 +97,7 @@ class Taker:
         "is_cursor_unwritten",
         "is_ending",
         "is_special",
+        "last_error",
         "last_matched_at",
         "link",
         "matched_count",
@@ -103,7 +107,9 @@ class Taker:
         "seen",
         "state",
         "subscription",
+        "unconfirmed",
         "unconfirmed_gap",
+        "unread",
         "waiting",
         "wants_mark",
         "window",
@@ -132,12 +138,17 @@ class Taker:
         self.call: PendingCall | None = None
         self.matched_count = 0
         self.dropped_count = 0  # of which the subscriber has not been told yet
+        self.dropped_total = 0
         self.first_count = 0  # the topic's events when this subscription began
         self.expired_count = 0  # events that expired before they could be sent
         self.expired_untold = 0  # of which the subscriber has not been told yet
         self.last_matched_at = 0.0
+        self.last_error: tuple[float, str] | None = None  # of its webhook: when, and what
         self.unconfirmed_gap: UnconfirmedGap | None = None
         self._left_unconfirmed: Position = -1
+        self.unread: Unread | None = None  # what it has to read from the log: nothing
+        self.counted_upto = cursor  # by those who counted before the last start
+        self.unconfirmed: Unread | None = None  # as many as have left, also when they are too many
         self._left: list[Position] = []  # those up to there, while they are not too many
         self._buried: frozenset[Position] = frozenset()  # dead letters after the cursor: they are settled
         self.outstanding: Outstanding | None = None  # events are not known one by one
@@ -206,6 +217,7 @@ class Taker:
     def _begin(self, matched: Position) -> None:
         if self.cursor >= matched or not self.reads_log:
             self.seen = self.cursor
+            self.unread = None
             self._change(Cause.CAUGHT_UP)
         else:
             self._change(Cause.FELL_BEHIND)
@@ -231,6 +243,9 @@ class Taker:
         """Nobody takes events any more; what was not confirmed is read again by the next."""
         self.settle(matched)
         self.link = None
+        if self.reads_log:
+            self._count_again()
+        self.unconfirmed = None
         self.waiting.clear()
         self.in_flight.clear()
         self._left_unconfirmed = -1
@@ -251,6 +266,7 @@ class Taker:
         webhook_window = self.window if self.subscription.webhook is not None and self.is_attached else 0
         self.deaf_to = frozenset(self.links)
         self.detach(matched)
+        self._count_from(position)
         self.cursor = self.resume_after = self.seen = position
         self._buried = frozenset()
         if self.outstanding is not None:
@@ -261,6 +277,7 @@ class Taker:
 
     def _go_to(self, after: Position) -> None:
         """A client acknowledges all up to a position, or goes back to an earlier one."""
+        self._count_from(after)
         if self.outstanding is None:
             self.cursor = self.resume_after = after
         elif after < self.cursor:
@@ -285,6 +302,7 @@ class Taker:
 
     def recover_cursor(self, position: Position) -> None:
         """The log says where its subscriber was: all up to there is settled, and nothing after it."""
+        self._count_from(position)
         self.cursor = self.resume_after = position
         if self.outstanding is not None:
             self.outstanding = Outstanding(position) if self.subscription.consuming.is_tracked else None
@@ -298,6 +316,7 @@ class Taker:
 
     def recover_outstanding(self, record: EventsOutstanding) -> None:
         """The log says which events were not settled."""
+        self._count_from(record.upto)
         self.outstanding = Outstanding(record.cursor)
         self.outstanding.recover(record.events, record.upto)
         self._judge()
@@ -312,6 +331,43 @@ class Taker:
             else:
                 self.outstanding.upto = max(self.outstanding.upto, matched)
                 self.cursor = self.outstanding.settled_before
+
+    # How much there is to be read
+
+    @property
+    def taken_upto(self) -> Position:
+        """Of all up to here is known whether it is settled; what lies after it, and is not in memory, is unread."""
+        return self.cursor if self.outstanding is None else max(self.cursor, self.outstanding.upto)
+
+    @property
+    def has_buried(self) -> bool:
+        """Whether there are dead letters among what it has not acknowledged."""
+        return bool(self._buried)
+
+    def not_counted(self, after: Position, upto: Position) -> None:
+        """There may be events for it between two positions."""
+        if self.reads_log and after < upto:
+            self._unread().leave_uncounted(after, upto)
+
+    def _count_from(self, position: Position) -> None:
+        """Go on after a position. Nobody has counted what matches between it and where the taker was before it."""
+        self.not_counted(position, self.taken_upto)
+        if self.unread is not None:
+            self.unread.drop_upto(position)
+
+    def _unread(self) -> Unread:
+        if self.unread is None:
+            self.unread = Unread()
+        return self.unread
+
+    def _count_again(self) -> None:
+        """All that is in memory has to be read once more."""
+        if self.waiting:
+            self._unread().put_back([entry[0] for entry in self.waiting])
+        if self.in_flight:
+            self._unread().put_back([position for position in self.in_flight if position > self.cursor])
+        if self.unconfirmed is not None:
+            self._unread().put_back_groups(self.unconfirmed)
 
     # Events that are known one by one
 
@@ -331,12 +387,14 @@ class Taker:
             if self.is_attached:
                 outstanding.consumers.add(link, self.window)
             if self._left_unconfirmed > self.cursor and not self._left:
+                self._count_again()
+                self.waiting.clear()
                 self.read_again(self.cursor)  # too many have left to know them all: they come once more
             else:
                 outstanding.note_sent(link, [*self._left, *self.in_flight], left_upto=self._left_unconfirmed)
             self.in_flight.clear()
             self._left.clear()
-            self._left_unconfirmed = -1
+            self._left_unconfirmed, self.unconfirmed = -1, None
             self._judge()
         return self.outstanding
 
@@ -344,6 +402,8 @@ class Taker:
         """Events were settled: the cursor follows. When none is outstanding, one cursor is enough again."""
         if self.outstanding is None:
             return
+        if self.unread is not None:
+            self.unread.drop_upto(self.outstanding.upto)
         self.cursor = max(self.cursor, self.outstanding.settled_before)
         self.resume_after = max(self.resume_after, self.cursor)
         if not self.outstanding and not self.subscription.consuming.is_tracked:
@@ -352,6 +412,8 @@ class Taker:
 
     def read_again(self, after: Position) -> None:
         """What lies after a position is needed once more, and only in the log."""
+        if self.waiting and self.reads_log:
+            self._unread().put_back([entry[0] for entry in self.waiting])
         self.waiting.clear()
         self.resume_after = min(self.resume_after, after) if self.is_behind else after
         if self.state is not TakerState.DETACHED:
@@ -371,39 +433,47 @@ class Taker:
     def give(self, entries: Sequence[Entry], waiting_max: int) -> None:
         """Matches of a piece of the log. Where there is no room for all of them, the rest is read later."""
         entries = self._wanted(entry for entry in entries if entry[0] > self.resume_after)
-        if self.subscription.qos.keep_last is not None:
-            self.waiting += entries
-            self.trim(waiting_max)
-            return
-        room = max(0, waiting_max - len(self.waiting))
+        is_last_only = self.subscription.qos.keep_last is not None
+        room = len(entries) if is_last_only else max(0, waiting_max - len(self.waiting))
+        if self.unread is not None:
+            self.unread.take([entry[0] for entry in entries[:room]])
         self.waiting += entries[:room]
+        if is_last_only:
+            self.trim(waiting_max)
         if len(entries) > room:
             self.resume_after = entries[room][0] - 1
             self._change(Cause.FELL_BEHIND)
 
     def _wanted(self, entries: Iterable[Entry]) -> list[Entry]:
         """Of what was read, the events that are to wait."""
-        since = self.subscription.since
-        wanted = [entry for entry in entries if not since or accepted_at(entry) >= since]
-        if self._buried:
-            wanted = [entry for entry in wanted if entry[0] not in self._buried]
+        wanted = self.new_in(entries)
         if self.outstanding is None:
             return wanted
         return self.outstanding.fill(wanted, KeyOf(self.subscription.consuming.key))
 
+    def new_in(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Of matches in the log, those that are for it: not from before its time, and not dead letters already."""
+        since, buried = self.subscription.since, self._buried
+        return [entry for entry in entries if entry[0] not in buried and (not since or accepted_at(entry) >= since)]
+
     def read_to(self, position: Position, *, is_end: bool) -> None:
         """The log has been read up to a position; at its end, be offered what is matched from then on."""
         self.resume_after = max(self.resume_after, position)
+        if self.unread is not None:
+            self.unread.read_upto(position)
         if self.outstanding is not None and (gone := self.outstanding.drop_unread(position)):
             self.expire(gone)
             self.follow_outstanding()
         if is_end:
+            self.unread = None
             self.seen = self.resume_after
             self._change(Cause.CAUGHT_UP)
 
     def skip_removed(self, removed_before: Position) -> bool:
         """The log no longer has events up to a position: go on after it. Whether the subscriber misses any by that."""
         after, self.resume_after = self.resume_after, max(self.resume_after, removed_before)
+        if self.unread is not None:
+            self.unread.drop_upto(removed_before)
         begins = after == -1 and self.subscription.qos.durability == "transient"
         return after < removed_before and not begins  # who begins with all that is alive has not missed what is not
 
@@ -433,6 +503,10 @@ class Taker:
                 entries = [entry for entry in entries if entry[0] > self.seen]
             self.waiting += entries
             self._count_free()
+        elif self.reads_log and entries[-1][0] > self.resume_after:
+            if entries[0][0] <= self.resume_after:
+                entries = [entry for entry in entries if entry[0] > self.resume_after]
+            self._unread().add(entries[0][0], entries[-1][0], len(entries))
 
     def take(self, now: float, count_max: int, bytes_max: int) -> list[Raw]:
         """What may be sent now; it is in flight until it is acknowledged."""
@@ -481,13 +555,14 @@ class Taker:
         if excess <= 0:
             return 0
         if self.reads_log and depth is None:
-            self.resume_after = self.waiting[waiting_max][0] - 1
+            left = self.waiting[waiting_max:]
+            self.resume_after = left[0][0] - 1
+            self._unread().add(left[0][0], left[-1][0], len(left))
             del self.waiting[waiting_max:]
             self._change(Cause.FELL_BEHIND)
             return 0
         del self.waiting[:excess]
-        self.dropped_count += excess
-        self._count_free()
+        self.drop(excess)
         return excess
 
     def free_waiting(self) -> int:
@@ -495,11 +570,17 @@ class Taker:
         lost = 0 if self.reads_log else len(self.waiting)
         if self.reads_log and self.waiting:
             self.resume_after = self.waiting[0][0] - 1
+            self._unread().put_back([entry[0] for entry in self.waiting])
             self._change(Cause.FELL_BEHIND)
         self.waiting.clear()
-        self.dropped_count += lost
-        self._count_free()
+        self.drop(lost)
         return lost
+
+    def drop(self, count: int) -> None:
+        """Events are lost for good; the subscriber is to be told."""
+        self.dropped_count += count
+        self.dropped_total += count
+        self._count_free()
 
     def acknowledge(self, position: Position, matched: Position, *, is_final: bool) -> int:
         """All up to a position, of what was sent or matched, has arrived. Returns how many were in flight.
@@ -524,11 +605,16 @@ class Taker:
         if position > self.cursor:
             self.cursor = position
             self.resume_after = max(self.resume_after, position)
+            for passed in (self.unconfirmed, self.unread):
+                if passed is not None:
+                    passed.drop_upto(position)
         return arrived
 
     def _leave_unconfirmed(self, position: Position, count: int) -> None:
         """Events have left their connection, which does not mean that somebody has dealt with them."""
         self._left += self.in_flight[:count]
+        self.unconfirmed = self.unconfirmed or Unread()
+        self.unconfirmed.add_each(self.in_flight[:count])
         if len(self._left) > _LEFT_MAX:
             self._left.clear()
         del self.in_flight[:count]

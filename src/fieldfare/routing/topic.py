@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from difflib import get_close_matches
+from itertools import groupby, islice
 from typing import Any
 
 from fieldfare.messages import (
     DeclareTopic,
     EventsMissed,
     EventsStored,
+    Identity,
     Position,
     SubscriptionReplayed,
     TopicKey,
+    TopicRemoved,
     TopicStored,
+    Warn,
     stream_of,
 )
 from fieldfare.qos import Matching, Offered, Requested
@@ -26,10 +30,12 @@ from fieldfare.routing.ports import START, Emit
 from fieldfare.routing.position_times import PositionTimes
 from fieldfare.routing.publishers import Publishers, RecentIds
 from fieldfare.routing.reading import StreamReader
-from fieldfare.routing.refusal import Refusal
+from fieldfare.routing.refusal import Refusal, may_see
 from fieldfare.routing.taker import Entry, Taker
 
 _REPLAYED_MAX = 1000
+_COMPARED_MAX = 1000  # names of topics that are looked at for one that may have been meant
+_SIMILAR_LENGTH = 3
 OWN_LOG = ""  # in place of another log: events of this one that come after those of other logs
 _MISSED_MAX = 16  # gaps of other logs that subscribers are told of when they come back
 
@@ -84,6 +90,8 @@ class Topic:
         self.has_publisher = False  # one came from another edge, or advertised something
         self.has_followers = False  # publishers with earlier events in other logs may have published here
         self.ending_replays = 0  # for which such publishers wait
+        self.begins_after: Position = START  # events up to here are those of a topic that was deleted
+        self.is_ending = False  # the log is being told that it is deleted
         self.change_count = 0  # declarations that are on their way to the log
         self.handed_count = 0  # publications that are on their way to the pipeline
         self.batch = self.stored_batch = -1  # the pipeline's last that was taken, and that is in the log
@@ -197,8 +205,11 @@ class Topics:
 
     def __init__(self, options: EdgeOptions, emit: Emit, find: Callable[[str, str], Taker | None]) -> None:
         self._options, self._emit, self._find = options, emit, find
+        self.kept_from: Position = 0  # the log has no events from before
         self._topics: dict[TopicKey, Topic] = {}
         self._counts: dict[str, int] = {}  # of each tenant
+        self._removed: dict[TopicKey, TopicRemoved] = {}
+        self.on_created: Callable[[Identity, str], None] = lambda _identity, _name: None  # by being used
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(self._topics.values())
@@ -221,7 +232,47 @@ class Topics:
                 raise Refusal("limit", f"there are {most:,} topics already: use one of them")
             topic = self._topics[tenant, name] = Topic((tenant, name), self._options, self._emit, self._find)
             self._counts[tenant] = count + 1
+            if (former := self._removed.get(topic.key)) is not None:
+                topic.begins_after = topic.matched = topic.stored = former.position
+                for publisher, last in former.sequences.items():
+                    topic.publishers.recover(publisher, last)
         return topic
+
+    def used_by(self, identity: Identity, name: str) -> Topic:
+        """The topic that a client uses. Whether one that is not known comes into being is a matter of settings."""
+        topic = self._topics.get((identity.tenant, name))
+        if topic is None:
+            is_allowed = self._options.auto_create or identity.may("create", name)
+            similar = "" if is_allowed and not self._counts.get(identity.tenant) else self._similar(identity, name)
+            if not is_allowed:
+                raise Refusal(
+                    "unknown", f"there is no topic {name!r}{similar}: who may manage it declares it, before it is used"
+                )
+            topic = self.get_or_make(identity.tenant, name)
+            self._emit(Warn(f"the topic {name!r} of tenant {identity.tenant!r} was made because it is used{similar}"))
+            self.on_created(identity, name)
+        elif topic.is_ending:
+            raise Refusal("busy", f"the topic {name!r} is just being deleted: try again")
+        return topic
+
+    def _similar(self, identity: Identity, name: str) -> str:
+        """Names that may have been meant, of topics that the client may know of."""
+        of_tenant = (topic.name for topic in self._topics.values() if topic.tenant == identity.tenant)
+        near = (each for each in of_tenant if abs(len(each) - len(name)) <= _SIMILAR_LENGTH)
+        seen = [each for each in islice(near, _COMPARED_MAX) if may_see(identity, each)]
+        found = [repr(each) for each in get_close_matches(name, seen, n=3)]
+        return f"; similar ones are {', '.join(found)}" if found else ""
+
+    def remove(self, key: TopicKey, position: Position, sequences: Mapping[str, int]) -> None:
+        """A topic is no more. Should there be one of this name again, its events begin after a position."""
+        if self._topics.pop(key, None) is not None:
+            self._counts[key[0]] -= 1
+        self._removed[key] = TopicRemoved(*key, position, dict(sequences))
+
+    def removed(self) -> list[TopicRemoved]:
+        """Those of which the log still has events."""
+        self._removed = {key: each for key, each in self._removed.items() if each.position >= self.kept_from}
+        return list(self._removed.values())
 
     def of(self, taker: Taker) -> Topic:
         """The topic of a taker's subscription."""

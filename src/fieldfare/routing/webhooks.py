@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
-from msgspec import Raw
 
 from fieldfare.messages import REASON_CHARACTERS_MAX, CallWebhook, Nack, Position, WebhookCalled
 from fieldfare.qos import Consuming
@@ -96,9 +95,13 @@ class WebhookCalls:
         else:
             events = taker.take(now, count_max, self._options.frame_bytes_max)
         if events and made.webhook is not None:
-            positions = taker.in_flight.copy() if taker.outstanding is None else list(map(position_of, events))
+            if taker.outstanding is None:
+                positions, attempt = taker.in_flight.copy(), 1
+            else:
+                sent = [_sent.decode(event) for event in events]
+                positions, attempt = [each.position for each in sent], max(each.attempt for each in sent)
             last, form = positions[-1], made.webhook_form
-            effect = CallWebhook(taker.handle, *made.key, made.webhook, made.topic, last, events, form)
+            effect = CallWebhook(taker.handle, *made.key, made.webhook, made.topic, last, events, form, attempt)
             taker.call = PendingCall(effect, positions)
             self.counts.calls += 1
             self._emit(effect)
@@ -112,6 +115,7 @@ class WebhookCalls:
             self._took(taker, call, result, now)
             return
         self.counts.failed += 1
+        taker.last_error = now, result.failure
         attempts_max, backoff = self._patience(taker.subscription.consuming, call.attempts)
         if result.is_permanent or call.attempts >= attempts_max:
             self._bury(taker, call, result.failure, now)
@@ -161,13 +165,9 @@ class WebhookCalls:
         self._letters.bury(taker.subscription.key, deliveries, reason, call.attempts, now)
 
 
-class _Positioned(msgspec.Struct):
+class _Sent(msgspec.Struct):
     position: Position
+    attempt: int = 1
 
 
-_positioned = msgspec.json.Decoder(_Positioned)
-
-
-def position_of(delivery: Raw) -> Position:
-    """The position that a delivery names."""
-    return _positioned.decode(delivery).position
+_sent = msgspec.json.Decoder(_Sent)

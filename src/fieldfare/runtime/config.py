@@ -28,7 +28,12 @@ from fieldfare.runtime.socket_addresses import ADDRESS_PATTERN, ADDRESS_RULE
 DEFAULT_FILE = Path("fieldfare.toml")
 MEBIBYTE = 1024 * 1024
 _EDGE = EdgeOptions()
-_PATHS = {"server": ("data", "tls_certificate", "tls_key"), "broker": BROKER_PATHS, "peers": PEER_PATHS}
+_PATHS = {
+    "server": ("data", "tls_certificate", "tls_key"),
+    "audit": ("path",),
+    "broker": BROKER_PATHS,
+    "peers": PEER_PATHS,
+}
 
 Port: TypeAlias = Annotated[int, Meta(ge=0, le=65_535)]
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000_000)]
@@ -56,6 +61,7 @@ class Server(_Section, frozen=True):
     origins: tuple[Origin, ...] = ()  # web pages that may connect, such as https://app.example.org
     log_format: Literal["text", "json"] = "text"
     shutdown_seconds: Annotated[float, Meta(gt=0, le=3600)] = 10.0  # what is in hand is given so long to finish
+    auto_create: bool | None = None  # topics come by being used; none: if no token is needed, or among several edges
     url: Origin | None = None  # where clients reach it, if not at host and port; other edges send clients there
 
 
@@ -69,6 +75,7 @@ class Limits(_Section, frozen=True):
     subscriptions_per_connection_max: Count = _EDGE.subscriptions_per_connection_max
     unstored_bytes_max: Bytes = _EDGE.unstored_bytes_max
     waiting_max: Count = _EDGE.waiting_max
+    outstanding_max: Count = _EDGE.outstanding_max
     waiting_bytes_max: Bytes = _EDGE.waiting_bytes_max
     publishers_max: Count = _EDGE.publishers_max
     recent_ids_max: Count = _EDGE.recent_ids_max
@@ -80,6 +87,15 @@ class Log(_Section, frozen=True):
 
     retention_bytes: Bytes = 8 * 1024 * MEBIBYTE
     segment_bytes: Annotated[int, Meta(ge=64 * 1024, le=1024 * MEBIBYTE)] = 64 * MEBIBYTE
+
+
+class AuditSettings(_Section, frozen=True):
+    """Where it is noted who changed what, and how much of that is kept."""
+
+    enabled: bool = True
+    path: Annotated[str, Meta(min_length=1)] | None = None  # none: audit.jsonl in the data folder
+    file_bytes_max: Annotated[int, Meta(ge=4096, le=2**40)] = 16 * MEBIBYTE
+    files_max: Annotated[int, Meta(ge=2, le=1000)] = 8
 
 
 class Webhooks(_Section, frozen=True):
@@ -149,6 +165,7 @@ class Settings(_Section, frozen=True):
     server: Server = Server()
     limits: Limits = Limits()
     log: Log = Log()
+    audit: AuditSettings = AuditSettings()
     webhooks: Webhooks = Webhooks()
     spark: Spark = Spark()
     broker: BrokerSettings = BrokerSettings()
@@ -160,6 +177,11 @@ class Settings(_Section, frozen=True):
     quotas: dict[str, TenantQuota] = {}  # by tenant, where `*` stands for all that are not named
 
     @property
+    def audit_path(self) -> Path:
+        """The file of the audit log."""
+        return Path(self.server.data) / "audit.jsonl" if self.audit.path is None else Path(self.audit.path)
+
+    @property
     def edge(self) -> EdgeOptions:
         """What concerns the broker."""
         fields = EdgeOptions.__dataclass_fields__
@@ -168,6 +190,7 @@ class Settings(_Section, frozen=True):
         return EdgeOptions(
             **limits,
             **{name: value for name, value in webhooks.items() if name in fields},
+            audits=self.audit.enabled,
             has_pipeline=self.spark.enabled,
             has_traces=self.telemetry.endpoint is not None,
             quotas={name: Quota(**msgspec.structs.asdict(quota)) for name, quota in self.quotas.items()},
@@ -188,6 +211,7 @@ _SECTIONS: Mapping[str, type[msgspec.Struct]] = {
     "server": Server,
     "limits": Limits,
     "log": Log,
+    "audit": AuditSettings,
     "webhooks": Webhooks,
     "spark": Spark,
     "broker": BrokerSettings,

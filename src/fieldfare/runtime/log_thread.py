@@ -107,7 +107,7 @@ class LogThread(Capability):
             return NotStored(number, str(error))
         self.flush_seconds += time.monotonic() - began
         self.flush_count += 1
-        return Stored(number)
+        return Stored(number, self.journal.first_position)
 
     def _appended(self, outcome: Stored | NotStored) -> None:
         if isinstance(outcome, Stored):

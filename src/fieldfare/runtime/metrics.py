@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from fieldfare.routing.quotas import Usage
 from fieldfare.routing.statistics import OverlayStatistics, Statistics, SubscriptionCounts
+from fieldfare.runtime.lag_metrics import LagMetrics
 from fieldfare.runtime.log_thread import LogThread
 
 _COUNTERS = {
@@ -27,7 +28,9 @@ _COUNTERS = {
     "acknowledged": "Events that subscribers acknowledged",
     "dropped": "Events that were not delivered, as their subscription allows",
     "expired": "Events that expired before they were delivered",
-    "dead_letters": "Events that a webhook did not take",
+    "refused_events": "Events that consumers refused, each time counted",
+    "overdue": "Events that a consumer of a shared subscription did not deal with in time",
+    "dead_letters": "Events that were refused too often",
 }
 _GAUGES = {
     "connections": "Clients that are connected",
@@ -52,13 +55,13 @@ class Metrics:
         statistics: Callable[[], Statistics],
         usage: Callable[[str], Usage],
         log: LogThread,
-        subscriptions_max: int,
+        lag: LagMetrics,
         dds_counts: Callable[[], Mapping[str, int]] = dict,
         peer_counts: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self._statistics, self._usage = statistics, usage
         self._log = log
-        self._subscriptions_max = subscriptions_max
+        self._lag = lag
         self._dds_counts, self._peer_counts = dds_counts, peer_counts
 
     def render(self, tenant: str) -> str:
@@ -66,7 +69,8 @@ class Metrics:
         now = self._statistics()
         own = (counts for counts in now.per_subscription if counts.tenant == tenant)
         metrics = [*_counts(now), *_log(self._log), *_quota(self._usage(tenant))]
-        metrics += _busiest(own, self._subscriptions_max)
+        metrics += _busiest(own, self._lag.count_max)
+        metrics += self._lag.of(tenant)
         metrics += _dds(self._dds_counts())
         metrics += _peers(self._peer_counts())
         if now.overlay is not None:
@@ -85,6 +89,11 @@ class _Collected(Collector):
 
 
 def _counts(now: Statistics) -> Iterator[Metric]:
+    yield GaugeMetricFamily(
+        "fieldfare_start_time_seconds",
+        "When the service started: counters begin then",
+        value=now.started_at,
+    )
     for name, text in _COUNTERS.items():
         yield CounterMetricFamily(f"fieldfare_{name}", text, value=getattr(now, name))
     for name, text in _GAUGES.items():

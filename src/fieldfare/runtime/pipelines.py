@@ -7,6 +7,7 @@ from pathlib import Path
 from fieldfare.messages import BatchStored, HandedOver, HandEvents, HandSubscription, UsePipeline
 from fieldfare.runtime.config import Settings
 from fieldfare.runtime.host import Capability, Host
+from fieldfare.runtime.pipeline_status import PipelineStatus
 from fieldfare.runtime.spark import SparkBridge, SparkOptions, SparkTopic
 
 
@@ -41,6 +42,10 @@ class Pipelines(Capability):
     def why_not_ready(self) -> str | None:
         """Why events of some topic are not matched now; None if all are."""
         return self._bridge.why_not_ready()
+
+    def statuses(self, tenant: str) -> list[PipelineStatus]:
+        """How far a tenant's pipelines are behind."""
+        return self._bridge.statuses(tenant)
 
     def _use(self, effect: UsePipeline) -> None:
         self._topics.append(SparkTopic(effect.tenant, effect.topic, effect.conditions))

@@ -33,6 +33,7 @@ from fieldfare.routing.tree.tree_broker import TreeBroker, tree_overlay
 from fieldfare.routing.tree.view import tree_view
 from fieldfare.runtime.absent import NoPipeline
 from fieldfare.runtime.addresses import Addresses
+from fieldfare.runtime.audit import Auditor, audit_log
 from fieldfare.runtime.broker_parts import BrokerParts, broker_parts
 from fieldfare.runtime.compiling import Compiling
 from fieldfare.runtime.config import Server, Settings, Topic
@@ -44,6 +45,7 @@ from fieldfare.runtime.gateway.ports import Gateway, GatewayOptions
 from fieldfare.runtime.gateway.problems import ProblemError
 from fieldfare.runtime.gateway.sockets import ConnectionLimits, room_for_connections, server_options
 from fieldfare.runtime.host import Capability, Host
+from fieldfare.runtime.lag_metrics import LagMetrics
 from fieldfare.runtime.listening import bound
 from fieldfare.runtime.log_thread import LogThread
 from fieldfare.runtime.metrics import Metrics
@@ -51,7 +53,7 @@ from fieldfare.runtime.peer_config import peer_bridge
 from fieldfare.runtime.pipelines import Pipelines
 from fieldfare.runtime.revoking import Revoking
 from fieldfare.runtime.startup import check_startup, is_open
-from fieldfare.runtime.tokens import EVERYBODY, Authenticator
+from fieldfare.runtime.tokens import BRIDGE_RIGHTS, EVERYBODY, Authenticator
 from fieldfare.runtime.webhooks import WebhookOptions, Webhooks
 from fieldfare.store.journal import Journal, JournalOptions
 
@@ -117,10 +119,15 @@ async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> Non
     webhooks = Webhooks(
         Addresses(settings.webhooks.allow), WebhookOptions(settings.webhooks.secret, settings.webhooks.secrets)
     )
+    creates = settings.server.auto_create
+    edge_options = replace(
+        settings.edge, auto_create=(authenticator.is_open or parts is not None) if creates is None else creates
+    )
     if parts is None:
-        edge = Edge("edge", random.SystemRandom(), settings.edge)
+        edge = Edge("edge", random.SystemRandom(), edge_options)
     else:
-        edge = Edge(parts.member.name, random.SystemRandom(), settings.edge, _overlay_options(parts.member))
+        edge = Edge(parts.member.name, random.SystemRandom(), edge_options, _overlay_options(parts.member))
+    audit = audit_log(settings)
     log = LogThread(opened.journal)
     pipelines = Pipelines(settings) if settings.spark.enabled else None
     node = edge if parts is None else parts.wrap(edge)
@@ -132,6 +139,7 @@ async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> Non
         pipelines or NoPipeline(),
         Revoking(authenticator),
         *_telemetry(settings, lambda: metrics.render("")),
+        *(() if audit is None else (Auditor(audit),)),
         *(() if parts is None else parts.capabilities),
     )
     dds, peers = _dds_bridge(settings, host), _peer_bridge(settings, host)
@@ -139,7 +147,12 @@ async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> Non
         edge.statistics,
         lambda tenant: edge.usage(tenant, host.now()),
         log,
-        settings.limits.metrics_subscriptions_max,
+        LagMetrics(
+            lambda tenant: edge.lags(tenant, host.now()),
+            lambda tenant: edge.topic_loads(tenant, host.now()),
+            lambda tenant: () if pipelines is None else pipelines.statuses(tenant),
+            settings.limits.metrics_subscriptions_max,
+        ),
         lambda: {} if dds is None else dds.counts,
         lambda: {} if peers is None else peers.counts,
     )
@@ -153,6 +166,7 @@ async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> Non
         ),
         log_id=lambda: edge.log_id,
         other_edges=edge.other_edges,
+        pipelines=lambda tenant: [] if pipelines is None else pipelines.statuses(tenant),
         tree=lambda tenant: tree_view(node, tenant) if isinstance(node, TreeBroker) else None,
         is_development=authenticator.is_open,
         origins=frozenset(settings.server.origins),
@@ -234,13 +248,13 @@ def _dds_bridge(settings: Settings, host: Host) -> DdsBridge | None:
         topics=dds.topics,
         lease_seconds=dds.lease_seconds,
     )
-    return DdsBridge(HostTransport(host, Identity(dds.tenant, EVERYBODY.rights)), options)
+    return DdsBridge(HostTransport(host, Identity(dds.tenant, BRIDGE_RIGHTS)), options)
 
 
 def _peer_bridge(settings: Settings, host: Host) -> PeerBridge | None:
     if settings.peers.listen is None:
         return None
-    transport = HostTransport(host, Identity(settings.peers.tenant, EVERYBODY.rights))
+    transport = HostTransport(host, Identity(settings.peers.tenant, BRIDGE_RIGHTS))
     return peer_bridge(settings.peers, transport, Path(settings.server.data) / "peer")
 
 

@@ -25,6 +25,7 @@ from fieldfare.runtime.exposure import is_loopback
 
 PREFIX = "ff_"  # so that a token is recognised where it should not be
 EVERYBODY = Identity("default", {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)})
+BRIDGE_RIGHTS: dict[Right, tuple[str, ...]] = {**EVERYBODY.rights, "create": ("*",)}  # its topics come from elsewhere
 _FILE = "tokens.json"
 _VERSION = 1
 _log = logging.getLogger(__name__)

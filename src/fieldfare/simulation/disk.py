@@ -264,6 +264,11 @@ class SimulatedLog:
         self._opened().append(records, sync=sync)
         self.on_written(records, sync)
 
+    @property
+    def first_position(self) -> Position:
+        """The position of the first event that it still has."""
+        return self._opened().first_position
+
     def _opened(self) -> Journal[Any]:
         return self._recover()[0] if self._journal is None else self._journal
 

@@ -93,6 +93,11 @@ class SimulatedHost:
         """Whether its node lives."""
         return self._kernel is not None
 
+    @property
+    def node(self) -> Node | None:
+        """The node that lives on it, to be looked at; None while it is down."""
+        return None if self._kernel is None else self._kernel.node
+
     def waits(self) -> list[str]:
         """What its node waits for, for people who look at a failed run: inputs, timers, and what the node says."""
         if self._kernel is None:
@@ -320,7 +325,7 @@ class SimulatedHost:
         self.log.append(effect.number, effect.record, is_durable=effect.is_durable)
 
     def _stored(self, number: int) -> None:
-        self._tell_first(Stored(number))
+        self._tell_first(Stored(number, self.log.first_position))
         node = self._kernel.node if self._kernel is not None else None
         if self.log.appended_since_checkpoint >= self.checkpoint_records and isinstance(node, LoggingNode):
             self.log.checkpoint(node.checkpoint())

@@ -284,6 +284,18 @@ class LetterCount(msgspec.Struct, frozen=True):
     count: int
 
 
+class DeleteQuery(Form, frozen=True):
+    """How a topic is deleted."""
+
+    force: bool = False  # its subscriptions end with it
+
+
+class Pipelines(msgspec.Struct, frozen=True):
+    """How far pipelines are behind, each as its topic is called."""
+
+    pipelines: list[dict[str, Any]]
+
+
 class TopicSettings(Form, frozen=True):
     """What a topic is."""
 

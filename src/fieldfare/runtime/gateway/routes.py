@@ -7,12 +7,13 @@ from typing import Any
 
 from fieldfare.routing.tree.view import TreeView
 from fieldfare.runtime.cloudevents import BATCH, JSON, STRUCTURED
-from fieldfare.runtime.gateway import asyncapi, consuming, endpoints
+from fieldfare.runtime.gateway import asyncapi, consuming, endpoints, operating
 from fieldfare.runtime.gateway.cloudevents import BYTES
 from fieldfare.runtime.gateway.forms import (
     Acknowledgement,
     ChosenLetters,
     CloudEvent,
+    DeleteQuery,
     EventAttributes,
     HomeQuery,
     LetterCount,
@@ -22,6 +23,7 @@ from fieldfare.runtime.gateway.forms import (
     Page,
     PageHomeQuery,
     PageQuery,
+    Pipelines,
     Polled,
     PollQuery,
     Publication,
@@ -69,6 +71,18 @@ ENDPOINTS = (
         {200: TreeView}, refusals=(403, 404),
     ),
     Endpoint("GET", "/v1/topics", "List the topics", endpoints.topics, {200: Page}, query=PageQuery),
+    Endpoint(
+        "GET", "/v1/topics/{topic}", "Show a topic, its rate and what it keeps", operating.topic,
+        {200: dict[str, Any]}, refusals=(404,),
+    ),
+    Endpoint(
+        "DELETE", "/v1/topics/{topic}", "Delete a topic", operating.delete_topic,
+        {204: None}, query=DeleteQuery, refusals=(403, 404, 409, 507),
+    ),
+    Endpoint(
+        "GET", "/v1/pipelines", "Show how far the pipelines of Spark topics are behind", operating.pipelines,
+        {200: Pipelines}, refusals=(403,),
+    ),
     Endpoint(
         "PUT", "/v1/topics/{topic}", "Create a topic, or change what it offers", endpoints.declare,
         {200: TopicSettings}, {JSON: TopicSettings}, refusals=(403, 409, 429, 507),

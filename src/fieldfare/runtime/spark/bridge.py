@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from fieldfare.messages import HandedOver, HandEvents, HandSubscription, Input
+from fieldfare.runtime.pipeline_status import PipelineStatus
 from fieldfare.runtime.spark.collector import Collector
 from fieldfare.runtime.spark.options import SparkOptions, SparkTopic
 from fieldfare.runtime.spark.pipeline_subscriptions import PipelineSubscriptions
@@ -68,6 +69,10 @@ class SparkBridge:
     def why_not_ready(self) -> str | None:
         """Why events of some topic are not matched now; None if all are."""
         return next((reason for bridge in self._bridges.values() if (reason := bridge.why_not_ready)), None)
+
+    def statuses(self, tenant: str) -> list[PipelineStatus]:
+        """How far a tenant's pipelines are behind."""
+        return [bridge.status() for (owner, _), bridge in self._bridges.items() if owner == tenant]
 
     async def stop(self) -> None:
         """Finish what was asked for, and end the pipelines after their batches."""

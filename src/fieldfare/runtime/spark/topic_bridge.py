@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ import pyarrow as pa
 from fieldfare.errors import FieldfareError
 from fieldfare.events import UnreadableError
 from fieldfare.messages import HandedOver, HandEvents, Input, MatchedEvent, PipelineMatched
+from fieldfare.runtime.pipeline_status import HandedFiles, PipelineStatus
 from fieldfare.runtime.spark.child import Child
 from fieldfare.runtime.spark.collector import Collector
 from fieldfare.runtime.spark.event_lines import Columns, EventRows
@@ -59,6 +61,7 @@ class TopicBridge:
             f"the pipeline of topic {topic!r}", self._await_mark, stop_seconds=context.options.stop_seconds
         )
         self._awaited: str | None = None  # the mark by which the pipeline will show that it is at work
+        self._handed = HandedFiles()
         self._marks: dict[int, list[str]] = {}  # by batch, of files that are still there
         self._trouble: str | None = "its files have not been opened"
         self._collector: Collector[HandEvents] = Collector(
@@ -86,6 +89,10 @@ class TopicBridge:
             return f"topic {self.topic!r}: {self._trouble}"
         return None if self._awaited is None else f"topic {self.topic!r}: its pipeline is starting"
 
+    def status(self) -> PipelineStatus:
+        """How far its pipeline is behind."""
+        return self._handed.status(self.topic, self.why_not_ready, time.time())
+
     async def close(self) -> None:
         """Hand over what waits, and end the pipeline; what is matched from now on is given after the next start."""
         await asyncio.wait([self._opening], timeout=_RETRY_SECONDS)  # a disk that is well is open by then
@@ -102,6 +109,7 @@ class TopicBridge:
         while self._trouble is not None:
             try:
                 self._columns = replace(self._columns, kinds=await self._in_thread(self._folder.open))
+                self._handed.waiting = await self._in_thread(self._folder.waiting)
                 await self._in_thread(self._context.subscriptions.want_marks, self.tenant, self.topic)
                 self._trouble = None
             except (*_MAY_PASS, msgspec.MsgspecError) as error:
@@ -129,16 +137,20 @@ class TopicBridge:
         """Write events. Where they have new attributes, the pipeline that reads them is one that knows those."""
         columns = self._columns.learned(publications)
         if columns is self._columns:
-            await self._in_thread(self._folder.write, publications, columns)
+            await self._write_file(publications, columns)
             return
         self._awaited = _NOT_WRITTEN if self._context.options.runs_pipelines else None
         await self._child.stop()
         try:
             await self._in_thread(self._folder.save, columns.kinds)
-            await self._in_thread(self._folder.write, publications, columns)
+            await self._write_file(publications, columns)
             self._columns = columns
         finally:
             self._start_pipeline()
+
+    async def _write_file(self, publications: Sequence[EventRows], columns: Columns) -> None:
+        mark = await self._in_thread(self._folder.write, publications, columns)
+        self._handed.written(mark, sum(len(publication.rows) for publication in publications), time.time())
 
     # The pipeline
 
@@ -185,6 +197,7 @@ class TopicBridge:
         if events:
             await self._give(batch, events)
         self._marks[batch] = marks
+        self._handed.matched(marks, time.time())
         if self._awaited in marks:
             self._awaited = None
         for earlier in [number for number in self._marks if number < batch]:

@@ -17,12 +17,14 @@ import msgspec
 
 from fieldfare.durable import NewFile
 from fieldfare.messages import MatchedEvent
+from fieldfare.runtime.pipeline_status import WaitingFile
 from fieldfare.runtime.spark.event_lines import EVENT, MARK, Carried, Columns, EventRows
 from fieldfare.runtime.spark.pipeline_subscriptions import subscription_of
 from fieldfare.store.outputs import SUBSCRIPTION_IDS, batch_folder, read_commit
 
 _file_name = re.compile(r"(\d{20})\.jsonl", re.ASCII)
 _REMOVED = "_removed-"
+_CHUNK_BYTES = 1024 * 1024
 _carried = msgspec.json.Decoder(Carried)
 
 
@@ -65,6 +67,16 @@ class TopicFolder:
         if not self._description.exists():
             self.save({})
         return msgspec.json.decode(self._description.read_bytes(), type=_Description).columns
+
+    def waiting(self) -> dict[str, WaitingFile]:
+        """The files that are there, by their marks. Those whose batch is committed are removed soon."""
+        found = {}
+        for path in self.events.glob("*.jsonl"):
+            with suppress(OSError), path.open("rb") as file:
+                events = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(_CHUNK_BYTES), b"")) - 1
+                if events > 0:  # the last line is the mark
+                    found[path.name] = WaitingFile(events, path.stat().st_mtime)
+        return found
 
     def save(self, columns: Mapping[str, str]) -> None:
         """Remember columns, durably."""
