@@ -71,6 +71,7 @@ _SLOW_FILES = (
     "overlay_live/test_gossip_brokers",
     "faults/test_edge",
     "commands/test_service",
+    "handlers/test_service",
     "commands/test_operating",
     "runtime/test_monitoring",
     "peers/test_commands",
@@ -114,6 +115,7 @@ _SLOW_FILES = (
     "experiments/test_pubsubcoord",
     "overlay/test_moving_clients",
     "store/test_journal_crash",
+    "tables/test_lake_tables",
     "scenarios/test_simulated",
     "bench/test_engine",
     "bench/test_pastry",
@@ -131,6 +133,7 @@ _SPARK_FILES = {
     "kafka/test_pipeline",
     "matching/test_equality",
     "matching/test_expressions",
+    "tables/test_tables_from_spark",
     "docs/test_docs",
 }
 _KAFKA_FILES = {"kafka/test_output", "kafka/test_reader"}  # files that share one broker

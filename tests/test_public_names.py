@@ -9,6 +9,7 @@ from fieldfare.cli import app
 
 def test_the_library() -> None:
     assert sorted(fieldfare.__all__) == [
+        "App",
         "FieldfareError",
         "Index",
         "Range",
@@ -49,8 +50,11 @@ def test_the_pipeline() -> None:
         "KafkaSink",
         "KafkaSource",
         "KafkaTopic",
+        "LakeTableSink",
         "Pipeline",
         "PipelineOptions",
+        "PostgresSink",
+        "SchemaRegistry",
         "Watcher",
         "match",
     ]
@@ -70,6 +74,7 @@ def test_the_commands() -> None:
         "peers",
         "placement",
         "publish",
+        "run",
         "serve",
         "subscribe",
         "unsubscribe",

@@ -5,9 +5,9 @@ A subscriber says what it wants as a SQL condition; an index finds, for every ev
     index = fieldfare.Index({"cheap": "price < 10"})
     index.match({"price": 9.5})   # ["cheap"]
 
-The layers, each importing only from those below: `cli`; `bench` and `demo`; `pipeline` (Spark), `runtime` (the live
-service) and `simulation`; `client` and `routing` (brokers); `files` and `store`; `matching` (the index); `language`
-(SQL); `boxes`, `model` and `errors`. The names here are imported when first used,
+The layers, each importing only from those below: `cli`; `bench` and `demo`; `handlers` (applications); `pipeline`
+(Spark), `runtime` (the live service) and `simulation`; `client` and `routing` (brokers); `files` and `store`;
+`matching` (the index); `language` (SQL); `boxes`, `model` and `errors`. The names here are imported when first used,
 because Numba and the SQL parser take a second to load and `fieldfare --help` needs neither.
 """
 
@@ -21,16 +21,29 @@ from fieldfare.errors import FieldfareError
 if TYPE_CHECKING:
     from fieldfare.client.aio import connect
     from fieldfare.client.sync import connect_sync
+    from fieldfare.handlers.app import App
     from fieldfare.language import compile, explain  # noqa: A004 - fieldfare.compile is the name that users expect
     from fieldfare.matching.index import Index
     from fieldfare.model import Range
     from fieldfare.runtime.embedded import embedded
     from fieldfare.runtime.peers.peer import peer
 
-__all__ = ["FieldfareError", "Index", "Range", "compile", "connect", "connect_sync", "embedded", "explain", "peer"]
+__all__ = [
+    "App",
+    "FieldfareError",
+    "Index",
+    "Range",
+    "compile",
+    "connect",
+    "connect_sync",
+    "embedded",
+    "explain",
+    "peer",
+]
 __version__ = "0.4.0"
 
 _HOMES = {
+    "App": "fieldfare.handlers.app",
     "Index": "fieldfare.matching.index",
     "Range": "fieldfare.model",
     "compile": "fieldfare.language",

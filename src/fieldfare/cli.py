@@ -24,6 +24,7 @@ from fieldfare.commands import (
     peers,
     pipeline,
     placement,
+    run,
     service,
     subscriptions,
     tokens,
@@ -69,6 +70,7 @@ app.add_typer(brokers.app, name="brokers")
 app.add_typer(demo.app, name="demo")
 for command in (service.serve, brokers.broker, service.publish, service.subscribe, service.unsubscribe):
     app.command()(command)
+app.command()(run.run)
 app.command()(placement.placement)
 app.command()(peers.peer)
 app.command()(peers.peers)

@@ -25,7 +25,11 @@ FieldfareError
 ├── OutputError                  the pipeline's output cannot be written, or belongs to another pipeline
 ├── KafkaTopicError              a Kafka topic cannot be read or written: it is gone, made anew or forbidden
 │   ├── KafkaUnavailableError    its brokers cannot be reached, or do not answer: the same may work later
+│   ├── UnknownSchemaError       a schema registry has no such schema, or one that cannot be used
 │   └── FencedError              another driver has taken the output over: this one has to end
+├── TableError                   a table cannot be the pipeline's output: it does not fit, or is another's
+│   ├── TableUnavailableError    it cannot be reached, or others hold it: the same may work later
+│   └── TableChangedError        somebody else's commit was faster: look at the table again
 ├── BrokenPromiseError           a simulated run delivered something wrong, or not everything; carries what
 ├── PipelineError                the streaming pipeline cannot begin, or cannot go on
 ├── InputError                   a file given to a command cannot be used
@@ -50,6 +54,8 @@ FieldfareError
 │   └── EdgeFullError            an edge has no place for another client; carries the URLs of others
 ├── UnknownOutcomeError          a publication may have been accepted, or not; says what to do
 ├── DetachedError                a subscription is delivered to another client now
+├── HandlerError                 a handler cannot be called: its parameter, its name or its options; says what to do
+├── AppImportError               `fieldfare run` finds no application there; says what it looked for
 └── MissingDependencyError       an optional part is not installed; says what to install
 """
 
@@ -199,8 +205,24 @@ class KafkaUnavailableError(KafkaTopicError):
     """Kafka's brokers cannot be reached, or do not answer. The same may work later."""
 
 
+class UnknownSchemaError(KafkaTopicError):
+    """A schema registry has no schema of this id, or for this topic, or it cannot be used. Says what to do."""
+
+
 class FencedError(KafkaTopicError):
     """Another driver writes the same output now. This one must end, and never try again."""
+
+
+class TableError(FieldfareError):
+    """A table cannot be the output of a pipeline: its columns do not fit, or another pipeline writes it."""
+
+
+class TableUnavailableError(TableError):
+    """A table's store, catalog or database cannot be reached, or has no room. The same may work later."""
+
+
+class TableChangedError(TableError):
+    """A table is not as it was when it was looked at, and nothing was added to it. Looking again helps."""
 
 
 class InputError(FieldfareError):
@@ -364,6 +386,22 @@ class DetachedError(FieldfareError):
 
     def __reduce__(self) -> tuple[type[DetachedError], tuple[str, str]]:
         return type(self), (self.subscription, self.reason)
+
+
+class HandlerError(FieldfareError):
+    """A handler cannot be called as it is written: its parameter, its name or its options; says what to do."""
+
+
+class AppImportError(FieldfareError):
+    """There is no application at an import path such as `module:app`."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path}: {reason}")
+
+    def __reduce__(self) -> tuple[type[AppImportError], tuple[str, str]]:
+        return type(self), (self.path, self.reason)
 
 
 class PipelineError(FieldfareError):

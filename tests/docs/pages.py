@@ -28,8 +28,8 @@ class Command:
     @property
     def goes_on(self) -> bool:
         """Whether it runs until somebody stops it, in a terminal of its own."""
-        is_endless = re.match(r"fieldfare (serve|broker |pipeline run|subscribe .* --follow)", self.text) is not None
-        return is_endless and "--until-idle" not in self.text
+        endless = re.match(r"fieldfare (serve|broker |run |pipeline run|subscribe .* --follow)", self.text)
+        return endless is not None and "--until-idle" not in self.text and not self.fails
 
     @property
     def fails(self) -> bool:

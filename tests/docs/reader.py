@@ -124,6 +124,8 @@ class Reader:
         text = self._local(block.text)
         if re.search(r"\bspark\b", text) and "spark" not in self._names:
             self._names["spark"] = self._spark()
+        if block.file_name is not None:
+            (self.folder / block.file_name).write_text(text)
         with _at_most(_WAIT_SECONDS):
             if text.startswith(">>> "):
                 test = doctest.DocTestParser().get_doctest(text, {}, "block", None, block.line)

@@ -32,7 +32,15 @@ from fieldfare.runtime.tokens import TokenFile
 DESCRIPTORS = 200
 PAGE = "https://dashboard.example"
 RIGHTS: Any = {"publish": ("*",), "subscribe": ("*",), "manage": ("*",), "create": ("*",)}
-FRAMES: Any = {"ack": {"position": 9}, "list": {"ref": 1, "what": "dead_letters"}, "detach": {}}
+FRAMES: Any = {
+    "ack": {"position": 9},
+    "list": {"ref": 1, "what": "dead_letters"},
+    "detach": {},
+    "ack_each": {"positions": [0, 1]},
+    "nack": {"position": 0},
+    "seek": {"ref": 1, "start": {"beginning": True}},
+}
+ANSWERED = ("attach", "unsubscribe", "list", "seek", "change", "pause", "resume", "redrive", "drop_dead_letters")
 OPEN_PATHS = {"/healthz", "/readyz", "/openapi.json"}
 
 
@@ -231,33 +239,42 @@ def test_another_tenants_things_do_not_exist(target: Target) -> None:
     async def frames() -> list[str]:
         async with target.websocket() as connection:
             for name in ("private", "absent"):
-                for kind in ("attach", "unsubscribe", "detach", "ack", "list"):
+                for kind in ("detach", "ack", "ack_each", "nack", *ANSWERED):
                     more = FRAMES.get(kind, {"ref": 1})
                     await connection.send(json.dumps({"type": kind, "subscription": name, **more}))
             answers: list[str] = []
-            while len(answers) < 6:  # detach and ack have none
+            while len(answers) < 2 * len(ANSWERED):
                 answers += str(await asyncio.wait_for(connection.recv(), WAIT_SECONDS)).split("\n")
             return answers
 
     with target.client("good") as good, target.client() as evil:
-        good.post("/v1/subscriptions", json={"topic": "mine", "condition": "TRUE", "name": "private"})
+        shared = {"topic": "mine", "condition": "TRUE", "name": "private", "consuming": {"is_shared": True}}
+        good.post("/v1/subscriptions", json=shared)
         good.post("/v1/topics/mine/events", json={"a": "secret"})
-        for method, path in (
-            ("GET", ""),
-            ("DELETE", ""),
-            ("GET", "/events"),
-            ("GET", "/stream"),
-            ("GET", "/dead-letters"),
-            ("POST", "/ack"),
+        for method, path, body in (
+            ("GET", "", None),
+            ("DELETE", "", None),
+            ("GET", "/events", None),
+            ("GET", "/stream", None),
+            ("GET", "/dead-letters", None),
+            ("POST", "/ack", {"position": 9}),
+            ("POST", "/ack", {"positions": [0, 1]}),
+            ("POST", "/nack", {"position": 0}),
+            ("POST", "/seek", {"start": {"beginning": True}}),
+            ("POST", "/change", {"condition": "FALSE"}),
+            ("POST", "/pause", None),
+            ("POST", "/resume", None),
+            ("POST", "/dead-letters/redrive", {}),
+            ("POST", "/dead-letters/drop", {}),
         ):
             foreign, absent = (
-                evil.request(method, f"/v1/subscriptions/{name}{path}", json={"position": 9})
-                for name in ("private", "absent")
+                evil.request(method, f"/v1/subscriptions/{name}{path}", json=body) for name in ("private", "absent")
             )
             assert foreign.status_code == 404
             assert foreign.content == absent.content
         answers = asyncio.run(frames())
-        assert [answer.replace("private", "absent") for answer in answers[:3]] == answers[3:]
+        half = len(ANSWERED)
+        assert [answer.replace("private", "absent") for answer in answers[:half]] == answers[half:]
         for path in ("/v1/subscriptions", "/v1/topics", "/metrics"):
             assert "private" not in evil.get(path).text
             assert "mine" not in evil.get(path).text

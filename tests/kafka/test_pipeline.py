@@ -17,11 +17,14 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import SparkSession
 from tests.kafka.conftest import Broker
+from tests.kafka.registry import RegistryServer
+from tests.kafka.registry import message as avro_message
 
 from fieldfare.errors import FencedError, InputError, MissingDependencyError, PipelineError
 from fieldfare.pipeline import KafkaSink, KafkaSource, KafkaTopic, Pipeline, PipelineOptions, Watcher
 from fieldfare.pipeline.kafka.output import KafkaOutput
 from fieldfare.pipeline.output import WriteOptions
+from fieldfare.pipeline.output_places import opened_output
 from fieldfare.pipeline.remedies import Remedy, remedy_for
 from fieldfare.pipeline.summary import BatchSummary
 from fieldfare.store.subscription_store import open_store
@@ -124,6 +127,24 @@ def test_kafka_into_parquet(place: Place) -> None:
     assert sorted(quarantine) == [f"{place.topic.name}/1:1000", f"{place.topic.name}/1:1001-1010"]
 
 
+def test_messages_in_avro(place: Place) -> None:
+    fields = [{"name": "event_id", "type": "long"}, {"name": "x", "type": "double"}]
+    schema = {"type": "record", "name": "E", "fields": [*fields, {"name": "kind", "type": ["null", "string"]}]}
+    events = made(0, 600)
+    with RegistryServer() as server:
+        source = replace(place.source, format="avro", registry=server.registry)
+        assert not source.is_ready()
+        schema_id = server.add(schema, place.topic.name)
+        for partition in range(3):
+            values = [avro_message(schema_id, schema, event) for event in events[partition::3]]
+            place.broker.send(place.topic, [*values, b"junk"], partition)
+        kept = place.run(source=source)
+    assert sum(batch.quarantined for batch in kept.batches) == 3
+    table = ds.dataset(place.folder / "out", partitioning="hive").to_table()
+    pairs = zip(table["event_id"].to_pylist(), table["subscription_ids"].to_pylist(), strict=True)
+    assert {event: sorted(ids) for event, ids in pairs} == wanted(events)
+
+
 def test_kafka_to_kafka(place: Place) -> None:
     events = made(0, 2_500)
     place.send(events)
@@ -190,9 +211,11 @@ def test_what_cannot_be_done_is_refused(place: Place) -> None:
     options = replace(place.options, output=KafkaSink(place.topic))
     with pytest.raises(PipelineError, match="on_batch needs a folder"):
         Pipeline(place.spark, options, on_batch=lambda batch: None)  # noqa: ARG005
-    for name in ("avro", "protobuf", "csv"):
+    for name in ("protobuf", "csv"):
         with pytest.raises(InputError, match=name):
             replace(place.source, format=name)
+    with pytest.raises(InputError, match="schema registry"):
+        replace(place.source, format="avro")
     place.send(made(0, 1))
     place.run()
     with pytest.raises(InputError, match="the checkpoint has read the topic"):
@@ -207,6 +230,5 @@ def test_without_the_extra_an_error_names_it(tmp_path: Path, monkeypatch: pytest
     monkeypatch.delattr("fieldfare.pipeline.kafka.clients", raising=False)
     with pytest.raises(MissingDependencyError, match=r"fieldfare\[kafka\]"):
         importlib.import_module("fieldfare.pipeline.kafka.source")
-    options = PipelineOptions("s.db", KafkaSink(KafkaTopic("h:1", "t")), tmp_path)
     with pytest.raises(MissingDependencyError, match=r"fieldfare\[kafka\]"):
-        Pipeline(None, options)._output(tmp_path)  # type: ignore[arg-type]
+        opened_output(KafkaSink(KafkaTopic("h:1", "t")), tmp_path, "owner", WriteOptions())

@@ -16,7 +16,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset
 
-from fieldfare.pipeline.output import CommittedBatch, EventWriter, OutputFolder, WriteOptions, WrittenFile
+from fieldfare.pipeline.batch_output import BatchOutput, TaskOptions
+from fieldfare.pipeline.output import CommittedBatch, OutputFolder, WriteOptions, WrittenFile
 from fieldfare.pipeline.reports import BadEvent
 
 FILES, ROWS = 2, 100
@@ -29,20 +30,21 @@ def events_of(batch_id: int, file: int) -> tuple[pa.RecordBatch, pa.ListArray]:
     return pa.record_batch({"number": pa.array(numbers, pa.int64())}), pa.array(ids, pa.list_(pa.int64()))
 
 
-def write_file(stage: str, batch_id: int, file: int) -> WrittenFile:
-    with EventWriter(stage, WriteOptions()) as writer:
+def write_file(stage: str, batch_id: int, file: int, options: TaskOptions | None = None) -> WrittenFile:
+    with (options or WriteOptions()).writer(stage) as writer:
         writer.write(*events_of(batch_id, file))
         written = writer.close()
     assert written is not None
     return written
 
 
-def run_batch(output: OutputFolder, batch_id: int) -> CommittedBatch | None:
+def run_batch(output: BatchOutput, batch_id: int) -> CommittedBatch | None:
     """What the pipeline does with a micro-batch; None if it was done before. One task lingers, and is not counted."""
     if output.is_committed(batch_id):
         return None
     stage = output.stage(batch_id)
-    files = [write_file(stage, batch_id, file) for file in range(FILES)]
+    options = output.task_options(WriteOptions())
+    files = [write_file(stage, batch_id, file, options) for file in range(FILES)]
     write_file(stage, batch_id, 0)
     return output.commit(batch_id, files, [FAULT], {"layout": "replicated"})
 
@@ -68,6 +70,11 @@ def run_from(folder: Path, acknowledged: Path, batches: int) -> None:
     """A run that goes on where the last acknowledgement was, as Spark does; that may be behind the last commit."""
     output = OutputFolder(folder, "owner")
     output.prepare()
+    run_on(output, acknowledged, batches)
+
+
+def run_on(output: BatchOutput, acknowledged: Path, batches: int) -> None:
+    """Commit the batches that are not acknowledged, and acknowledge each, as Spark does."""
     for batch_id in range(len(acknowledged.read_bytes()), batches):
         run_batch(output, batch_id)
         with acknowledged.open("ab") as file:

@@ -583,3 +583,31 @@ def test_a_webhook_may_refuse_single_events(harness: Harness) -> None:
     assert dead(client) == [2]
     assert [number_of(decode(event, type=Delivery)) for event in harness.answer_call().events] == [4]
     assert harness.edge.statistics().acknowledged == 3
+
+
+def test_who_lost_an_event_cannot_refuse_it_any_more(harness: Harness) -> None:
+    one, two = consumers(harness, 2)
+    one.publish("news", *events(1))
+    holder, other = (one, two) if got(one) else (two, one)
+    (event,) = took(holder)
+    harness.pass_time(10.1)
+    (again,) = took(other) or took(holder)
+    for client in (one, two, harness.connect()):
+        client.send(Nack("s", event.position, "late", attempt=1))
+    harness.pass_time(3)
+    assert took(one) + took(two) == []
+    one.send(AckEach("s", [again.position]))
+    assert outstanding(one)["outstanding"] == 0
+
+
+def test_what_is_known_one_by_one_is_bounded_in_number_and_bytes() -> None:
+    for options in (EdgeOptions(outstanding_max=5), EdgeOptions(outstanding_bytes_max=200)):
+        harness = Harness(options)
+        (one,) = consumers(harness, 1, consuming=Consuming(is_shared=True, key="k"))
+        one.publish("news", *keyed(*((number, "a") for number in range(50)), (50, "b")))
+        assert outstanding(one)["outstanding"] <= 5
+        seen = []
+        while came := took(one):
+            seen += [number_of(each) for each in came]
+            one.send(AckEach("s", [each.position for each in came]))
+        assert sorted(seen) == list(range(51))

@@ -8,6 +8,7 @@ from typing import Any
 
 import fieldfare
 from fieldfare.client.events import Event
+from fieldfare.qos import Consuming
 
 
 def test_callbacks_get_what_they_want_and_durable_ones_go_on_after_a_restart(tmp_path: Path) -> None:
@@ -42,5 +43,26 @@ def test_a_callback_that_fails_ends_its_task_and_nothing_else(tmp_path: Path) ->
             (outcome,) = await asyncio.gather(task, return_exceptions=True)
             assert isinstance(outcome, ValueError)
             await broker.publish("traffic", {"speed": 2})
+
+    asyncio.run(run())
+
+
+def test_what_a_callback_of_a_named_subscription_cannot_deal_with_becomes_a_dead_letter(tmp_path: Path) -> None:
+    got: list[tuple[int, int]] = []
+
+    def choosy(event: Event[dict[str, Any]]) -> None:
+        got.append((event.attributes["n"], event.attempt))
+        if event.attributes["n"] == 1:
+            raise ValueError("not one")
+
+    async def run() -> None:
+        async with fieldfare.embedded(tmp_path / "log") as broker, asyncio.timeout(30):
+            consuming = Consuming(attempts_max=2, backoff_seconds=0.01)
+            await broker.deliver("traffic", "TRUE", choosy, name="choosy", consuming=consuming)
+            await broker.publish("traffic", [{"n": n} for n in range(3)])
+            while not (letters := await broker.dead_letters("choosy")):  # noqa: ASYNC110 - nothing sets an event
+                await asyncio.sleep(0.01)
+            assert [letter["reason"] for letter in letters] == ["ValueError('not one')"]
+            assert sorted(got) == [(0, 1), (1, 1), (1, 2), (2, 1)]
 
     asyncio.run(run())

@@ -234,14 +234,15 @@ class Client(SubscriptionControl):
         if "consuming" in options and options["consuming"].is_shared:
             options.setdefault("window", SHARED_WINDOW)
         request = Subscribe(0, topic, condition, qos, **options)
-        inbox = self._receive(request, on_notice, is_manual=manual_ack)
+        inbox = self.receive(request, on_notice, is_manual=manual_ack)
         if type is None:
             return Subscription(inbox, _attributes)
         return Subscription(inbox, msgspec.json.Decoder(type), is_typed=True)
 
-    def _receive(
-        self, request: Subscribe | Attach, on_notice: Callable[[Notice], object] | None, *, is_manual: bool
+    def receive(
+        self, request: Subscribe | Attach, on_notice: Callable[[Notice], object] | None = None, *, is_manual: bool
     ) -> Inbox:
+        """Subscribe or attach as a frame says: for who makes a `Subscription` of it with a decoder of its own."""
         inbox = Inbox(self._runner, request, on_notice, is_manual=is_manual)
         self._runner.subscribe(inbox)
         return inbox
@@ -263,7 +264,7 @@ class Client(SubscriptionControl):
         the edge which this client is connected to.
         """
         request = Attach(0, subscription, window=window, topic=topic)
-        return Subscription(self._receive(request, on_notice, is_manual=manual_ack), _attributes)
+        return Subscription(self.receive(request, on_notice, is_manual=manual_ack), _attributes)
 
     async def unsubscribe(self, subscription: Subscription[Any] | str, *, topic: str | None = None) -> None:
         """End a subscription of this client, or a durable one by its name, whose home is found as in `attach`."""

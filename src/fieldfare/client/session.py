@@ -186,10 +186,10 @@ class ClientSession:
             return []
         self.windows.took_one(subscription)
         if subscription.id is None:
-            subscription.in_hand.refuse(event.position, comes_again=True)
+            subscription.in_hand.refuse(event.position, comes_again=True, is_told=False)
             return []
         subscription.refuse(event.position, event.attempt)
-        frame = Nack(subscription.id, event.position, reason[:REASON_CHARACTERS_MAX], delay_seconds)
+        frame = Nack(subscription.id, event.position, reason[:REASON_CHARACTERS_MAX], delay_seconds, event.attempt)
         return [*_acknowledge(subscription), Transmit(frame)]
 
     def _acknowledge_soon(self, subscription: SessionSubscription, now: float) -> list[Output]:
@@ -343,7 +343,7 @@ class ClientSession:
         self._unacknowledged.clear()
         self.ack_at = math.inf
         for subscription in self._subscriptions.values():
-            subscription.id = None
+            subscription.disconnect()
         self.windows.disconnected()
         self._publications.disconnected()
         for subscription in each:

@@ -83,6 +83,8 @@ class SessionSubscription:
         is_anew = is_other_log or (answer.is_new and (self.is_durable or answer.position < self.asked))
         if is_anew or not self.is_confirmed:
             self.begin_after(answer.position)
+        else:
+            self.in_hand.confirmed(answer.position)
         self.in_hand.acks_each = answer.acks_each
         self.in_hand.is_prompt = isinstance(self.request, Attach) or self.request.consuming.key is not None
         self.id = self.previous = answer.subscription
@@ -117,7 +119,7 @@ class SessionSubscription:
                 seen = event.position
                 fresh.append(event)
             elif in_hand.acks_each or event.position in in_hand.owed:
-                in_hand.owed.discard(event.position)
+                in_hand.comes_again(event.position)
                 fresh.append(event)
         self.seen = seen
         if in_hand.is_manual:
@@ -158,6 +160,13 @@ class SessionSubscription:
         """Note that the application could not deal with an event."""
         attempts_max = 1_000_000 if isinstance(self.request, Attach) else self.request.consuming.attempts_max
         self.in_hand.refuse(position, comes_again=attempt < attempts_max)
+
+    def disconnect(self) -> None:
+        """It is not in force any more, until it is confirmed on another connection."""
+        self.id = None
+        self.in_hand.disconnected()
+        if self.in_hand.is_manual and self.in_hand.unsure:
+            self.taken = min(self.taken, min(self.in_hand.unsure) - 1)
 
     def acknowledgements(self) -> list[ClientFrame]:
         """The frames that acknowledge what was taken; none while it is not confirmed on a connection."""

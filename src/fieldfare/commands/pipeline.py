@@ -14,7 +14,7 @@ from rich.console import Console
 if TYPE_CHECKING:
     from types import FrameType
 
-    from fieldfare.pipeline.kafka.address import KafkaSink
+    from fieldfare.pipeline.output_places import OutputPlace
     from fieldfare.pipeline.run import Pipeline
     from fieldfare.pipeline.sources import EventSource
 
@@ -34,7 +34,11 @@ def run(
         typer.Option(help="Folder of Parquet, JSON lines or CSV files, which may grow; or kafka://host:9092/topic."),
     ],
     output: Annotated[
-        str, typer.Option(help="Folder of the matches, a Parquet table that grows; or kafka://host:9092/topic.")
+        str,
+        typer.Option(
+            help="Folder of the matches, a Parquet table that grows; or kafka://host:9092/topic, delta:FOLDER, "
+            "iceberg:FOLDER/namespace.table, postgresql://user@host/database?table=NAME."
+        ),
     ],
     checkpoint: Annotated[Path, typer.Option(help="Folder where the pipeline remembers what it has done.")],
     store: Annotated[str, typer.Option(envvar="FIELDFARE_STORE", help="The subscriptions.")] = "fieldfare.db",
@@ -50,7 +54,11 @@ def run(
     topic: Annotated[str | None, typer.Option(help="Only subscriptions to this topic.", show_default="all")] = None,
     file_format: Annotated[
         str | None,
-        typer.Option("--format", help="What the files are: json, csv or parquet.", show_default="from files"),
+        typer.Option(
+            "--format",
+            help="What the files are: json, csv or parquet; messages: json, avro.",
+            show_default="from files",
+        ),
     ] = None,
     schema: Annotated[
         str | None, typer.Option(help="Columns of the events, as in SQL: 'a INT, b STRING'.", show_default="from files")
@@ -59,9 +67,15 @@ def run(
         str, typer.Option(help="From Kafka: earliest, latest, a time, or offsets as 0:120,1:44; of a new checkpoint.")
     ] = "earliest",
     events_config: Annotated[
-        Path | None, typer.Option(help="Kafka's settings for the events, name = value lines: TLS, SASL.")
+        Path | None,
+        typer.Option(help="Kafka's settings for the events, name = value lines: TLS, SASL, a schema registry."),
     ] = None,
-    output_config: Annotated[Path | None, typer.Option(help="The same for the output.")] = None,
+    output_config: Annotated[
+        Path | None, typer.Option(help="The same for the output; of a lake table: its store's or catalog's settings.")
+    ] = None,
+    commit_seconds: Annotated[
+        float, typer.Option(min=0.0, help="To a lake table: how long batches gather before they are committed to it.")
+    ] = 30.0,
     output_key: Annotated[
         str | None, typer.Option(help="To Kafka: the column whose value keys an event's message.", show_default="none")
     ] = None,
@@ -95,7 +109,7 @@ def run(
 
     options = PipelineOptions(
         store=store,
-        output=_output(output, output_config, output_key),
+        output=_output(output, _Writing(output_config, output_key, commit_seconds)),
         checkpoint=checkpoint,
         scope=Scope(tenant, topic),
         layout=layout,
@@ -144,20 +158,40 @@ def _source(place: str, checkpoint: Path, schema: str | None, events_max: int, r
     state = checkpoint / "fieldfare" / "ledger"
     if not is_kafka(place):
         return FolderSource(Path(place), state, reading.format, schema, events_per_batch_max=events_max)
+    from fieldfare.pipeline.kafka.schema_registry import SchemaRegistry
     from fieldfare.pipeline.kafka.source import KafkaSource
 
-    topic = KafkaTopic.parse(place, read_settings(reading.config) if reading.config else {})
+    registry, settings = SchemaRegistry.taken_from(read_settings(reading.config) if reading.config else {})
+    file_format = reading.format or ("json" if registry is None else "avro")
     return KafkaSource(
-        topic, state, schema, reading.starting, reading.format or "json", events_per_batch_max=events_max
+        KafkaTopic.parse(place, settings),
+        state,
+        schema,
+        reading.starting,
+        file_format,
+        registry,
+        events_per_batch_max=events_max,
     )
 
 
-def _output(place: str, config: Path | None, key: str | None) -> Path | KafkaSink:
-    from fieldfare.pipeline.kafka.address import KafkaSink, KafkaTopic, is_kafka, read_settings
+class _Writing(NamedTuple):
+    """How the output is written."""
 
-    if not is_kafka(place):
-        return Path(place)
-    return KafkaSink(KafkaTopic.parse(place, read_settings(config) if config else {}), key)
+    config: Path | None
+    key: str | None
+    commit_seconds: float
+
+
+def _output(place: str, writing: _Writing) -> OutputPlace:
+    from fieldfare.pipeline.kafka.address import KafkaSink, KafkaTopic, is_kafka, read_settings
+    from fieldfare.pipeline.tables.address import is_table, parse_table
+
+    settings = read_settings(writing.config) if writing.config else {}
+    if is_kafka(place):
+        return KafkaSink(KafkaTopic.parse(place, settings), writing.key)
+    if is_table(place):
+        return parse_table(place, settings, writing.commit_seconds)
+    return Path(place)
 
 
 def _count(text: str) -> int:

@@ -42,6 +42,7 @@ from fieldfare.messages.broker_frames import (
 )
 from fieldfare.messages.consuming_frames import (
     REASON_CHARACTERS_MAX,
+    SETTLED_MAX,
     AckEach,
     Change,
     DropDeadLetters,
@@ -246,6 +247,7 @@ __all__ = [
     "PROTOCOL",
     "REASON_CHARACTERS_MAX",
     "SEAL_BYTES",
+    "SETTLED_MAX",
     "Absent",
     "Accepted",
     "Ack",

@@ -37,6 +37,7 @@ class Nack(Frame, frozen=True, tag="nack"):
     position: Position
     reason: Annotated[str, Meta(max_length=REASON_CHARACTERS_MAX)] = ""
     delay_seconds: Delay | None = None  # None: as the subscription's backoff says
+    attempt: Annotated[int, Meta(ge=1)] | None = None  # as its delivery said: of a later one it says nothing
 
 
 class _SubscriptionRequest(Frame, frozen=True, kw_only=True):

@@ -138,6 +138,7 @@ class CallWebhook(Effect, frozen=True):
     topic: str
     position: Position  # of the last event
     events: list[Raw]  # each a Delivery
+    attempt: int = 1  # 2 and more: with events that were refused by themselves before
 
 
 # The Spark pipeline

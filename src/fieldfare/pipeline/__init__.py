@@ -18,9 +18,11 @@ except ImportError as error:
 if TYPE_CHECKING:
     from fieldfare.pipeline.join import match
     from fieldfare.pipeline.kafka.address import KafkaSink, KafkaTopic
+    from fieldfare.pipeline.kafka.schema_registry import SchemaRegistry
     from fieldfare.pipeline.kafka.source import KafkaSource
     from fieldfare.pipeline.run import Pipeline, PipelineOptions
     from fieldfare.pipeline.source import FolderSource
+    from fieldfare.pipeline.tables.address import LakeTableSink, PostgresSink
     from fieldfare.pipeline.watching import Watcher
 
 __all__ = [
@@ -28,8 +30,11 @@ __all__ = [
     "KafkaSink",
     "KafkaSource",
     "KafkaTopic",
+    "LakeTableSink",
     "Pipeline",
     "PipelineOptions",
+    "PostgresSink",
+    "SchemaRegistry",
     "Watcher",
     "match",
 ]
@@ -39,8 +44,11 @@ _MODULES = {
     "KafkaSink": "kafka.address",
     "KafkaSource": "kafka.source",
     "KafkaTopic": "kafka.address",
+    "LakeTableSink": "tables.address",
     "Pipeline": "run",
     "PipelineOptions": "run",
+    "PostgresSink": "tables.address",
+    "SchemaRegistry": "kafka.schema_registry",
     "Watcher": "watching",
     "match": "join",
 }

@@ -1,6 +1,7 @@
 """What the pipeline needs of an output: tasks stage what belongs to a batch, and the driver commits it, once.
 
-A folder of Parquet files is one (`output.py`), Kafka topics are another (`kafka/output.py`).
+A folder of Parquet files is one (`output.py`), Kafka topics are another (`kafka/output.py`), and there
+are tables (`tables/`).
 """
 
 from __future__ import annotations

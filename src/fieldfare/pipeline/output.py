@@ -40,7 +40,8 @@ from fieldfare.store.outputs import (
 __all__ = ["CommittedBatch", "EventWriter", "OutputFolder", "WriteOptions", "WrittenFile"]
 
 FORMAT = 1
-_OWNER, _QUARANTINE, _STAGING = "_fieldfare.json", "_quarantine.jsonl", "_staging-"
+QUARANTINE = "_quarantine.jsonl"
+_OWNER, _STAGING = "_fieldfare.json", "_staging-"
 _NO_DATA = ("_", ".", "lost+found")  # what may be in a folder that is empty for its users
 
 
@@ -160,7 +161,7 @@ class OutputFolder:
             staged.rename(folder / part)
             parts.append(msgspec.structs.replace(file, path=part))
         if quarantine:
-            _write(folder / _QUARANTINE, b"".join(msgspec.json.encode(fault) + b"\n" for fault in quarantine))
+            _write(folder / QUARANTINE, b"".join(msgspec.json.encode(fault) + b"\n" for fault in quarantine))
         commit = Commit(
             batch_id=batch_id,
             committed_at=datetime.now(UTC),

@@ -16,11 +16,12 @@ from fieldfare.errors import (
     OutputError,
     SnapshotError,
     StoreUnavailableError,
+    TableUnavailableError,
 )
 from fieldfare.pipeline.worker_python import ADVICE
 
 # A task's error reaches the driver as text; so do those of Spark's own files.
-_PASSING_ERRORS = (StoreUnavailableError, KafkaUnavailableError, OutputError)
+_PASSING_ERRORS = (StoreUnavailableError, KafkaUnavailableError, TableUnavailableError, OutputError)
 _PASSING_TEXTS = (
     OutputError.__name__,
     KafkaUnavailableError.__name__,

@@ -30,8 +30,8 @@ from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.plan import LayoutKind, LayoutPlan
 from fieldfare.pipeline.batch_output import BatchOutput, TaskOptions
 from fieldfare.pipeline.control import Control, Elasticity
-from fieldfare.pipeline.kafka.address import KafkaSink
-from fieldfare.pipeline.output import CommittedBatch, OutputFolder, WriteOptions
+from fieldfare.pipeline.output import CommittedBatch, WriteOptions
+from fieldfare.pipeline.output_places import OutputPlace, opened_output
 from fieldfare.pipeline.remedies import Remedy, reason_of, remedy_for
 from fieldfare.pipeline.reports import BatchReport
 from fieldfare.pipeline.sources import EventSource
@@ -58,7 +58,7 @@ class PipelineOptions:
     """Where subscriptions come from and output goes, and how the work is divided."""
 
     store: str
-    output: Path | KafkaSink  # a folder, or Kafka topics
+    output: OutputPlace  # a folder, Kafka topics, a lake table, or a table in PostgreSQL
     checkpoint: Path
     scope: Scope = ALL
     layout: str = AUTO  # or a LayoutKind
@@ -97,7 +97,7 @@ class Pipeline:
         output = options.output.absolute() if isinstance(options.output, Path) else options.output
         self._options = replace(options, output=output, checkpoint=options.checkpoint.absolute())
         if on_batch is not None and not isinstance(options.output, Path):
-            raise PipelineError("on_batch needs a folder as the output: what is sent to Kafka is read with its clients")
+            raise PipelineError("on_batch needs a folder as the output: other places are read with their own clients")
         self._watcher = watcher or Watcher()
         self._on_batch = on_batch
         self._stopping = threading.Event()
@@ -114,21 +114,12 @@ class Pipeline:
         with (
             _sole_owner(state / "lock"),
             open_store(self._options.store, create=False) as store,
-            closing(self._output(state)) as output,
+            closing(opened_output(self._options.output, state, _identity(state), self._options.write)) as output,
         ):
             output.prepare()
             with self._batches(store, output, state) as batches:
                 self._supervise(events, batches)
         return self.summary
-
-    def _output(self, state: Path) -> BatchOutput:
-        place, explode = self._options.output, self._options.write.explode
-        if isinstance(place, Path):
-            return OutputFolder(place, _identity(state), explode=explode)
-        from fieldfare.pipeline.kafka import clients  # noqa: F401 - it says which extra is missing
-        from fieldfare.pipeline.kafka.output import KafkaOutput
-
-        return KafkaOutput(place, _identity(state), state, explode=explode)
 
     def stop(self) -> None:
         """End `run` after the batch that is under way."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from msgspec import Raw
 
-from fieldfare.messages import Deliver, Position, Send
+from fieldfare.messages import Deliver, Nack, Position, Send
 from fieldfare.routing.dead_letters import DeadLetters
 from fieldfare.routing.options import EdgeOptions
-from fieldfare.routing.outstanding import KeyOf, Outstanding, OutstandingEvent
+from fieldfare.routing.outstanding import EventState, KeyOf, Outstanding, OutstandingEvent
 from fieldfare.routing.ports import Emit, Timers
 from fieldfare.routing.taker import Taker
 
@@ -89,7 +89,7 @@ class Consumption:
         while True:
             event = outstanding.next_ready()
             if event is None:
-                if not taker.waiting or is_collecting or len(outstanding) >= self._options.outstanding_max:
+                if not taker.waiting or is_collecting or self._is_full(outstanding):
                     return None
                 entry = taker.waiting.pop(0)
                 outstanding.track(entry, key_of(entry))
@@ -101,6 +101,10 @@ class Consumption:
                 taker.follow_outstanding()
             else:
                 return event
+
+    def _is_full(self, outstanding: Outstanding) -> bool:
+        options = self._options
+        return len(outstanding) >= options.outstanding_max or outstanding.size_bytes >= options.outstanding_bytes_max
 
     def wake_in_time(self, taker: Taker, outstanding: Outstanding) -> None:
         """Have `due` called when it is time."""
@@ -150,15 +154,19 @@ class Consumption:
                 self._letters.settled(taker.subscription.key, event.position)
         taker.follow_outstanding()
 
-    def refuse(self, taker: Taker, position: Position, reason: str, delay_seconds: float | None, now: float) -> bool:
-        """A consumer could not deal with an event. Returns whether the event has to be read from the log."""
+    def refuse(self, taker: Taker, nack: Nack, link: str | None, now: float) -> bool:
+        """A consumer could not deal with an event. Returns whether the event has to be read from the log.
+
+        One that lost the event meanwhile, and does not know it yet, has no say in it any more.
+        """
         outstanding = taker.track()
-        event = outstanding.get(position)
-        if event is None:
+        event = outstanding.get(nack.position)
+        if event is None or _is_stale(outstanding, event, nack, link):
             taker.follow_outstanding()
             return False
         self.counts.refused += 1
-        return self._refuse(taker, outstanding, event, reason or "no reason was given", delay_seconds, now)
+        reason = nack.reason or "no reason was given"
+        return self._refuse(taker, outstanding, event, reason, nack.delay_seconds, now)
 
     def _refuse(
         self,
@@ -216,6 +224,14 @@ class Consumption:
             entry = letter.position, math.inf, Raw(letter.delivery)
             event = OutstandingEvent(*entry, key_of(entry), attempts=max(1, letter.attempts), reason=letter.reason)
             outstanding.redrive(event)
+
+
+def _is_stale(outstanding: Outstanding, event: OutstandingEvent, nack: Nack, link: str | None) -> bool:
+    """Whether a refusal is about an earlier sending of an event."""
+    if nack.attempt is not None and nack.attempt <= event.attempts:
+        return True
+    is_another_consumer = link is not None and link in outstanding.consumers and event.consumer != link
+    return is_another_consumer and event.state is not EventState.READY
 
 
 def _numbered(event: OutstandingEvent) -> Raw:

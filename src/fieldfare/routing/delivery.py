@@ -94,12 +94,8 @@ class Deliveries:
 
     def pump(self, topic: Topic, taker: Taker, now: float) -> None:
         """Send what may be sent, and read the log for more if there is room."""
-        if taker.subscription.is_paused:
-            pass  # what waits is trimmed below, and read from the log later
-        elif taker.subscription.webhook is not None:
-            self._webhooks.call(taker, now)
-        elif taker.outstanding is not None:
-            self._send_each(taker, taker.outstanding, now)
+        if taker.is_special:
+            self._pump_special(taker, now)
         elif taker.link is not None:
             while deliveries := taker.take(now, _MANY, self._options.frame_bytes_max):
                 if taker.dropped_count:
@@ -117,6 +113,14 @@ class Deliveries:
             self._notice(taker, "caught_up", "all that was there has been sent", topic.matched)
         if taker.state is TakerState.BEHIND and len(taker.waiting) <= self._options.waiting_max // 2:
             topic.reader.join(taker)
+
+    def _pump_special(self, taker: Taker, now: float) -> None:
+        if taker.subscription.is_paused:
+            return  # what waits is trimmed, and read from the log later
+        if taker.subscription.webhook is not None:
+            self._webhooks.call(taker, now)
+        elif taker.outstanding is not None:
+            self._send_each(taker, taker.outstanding, now)
 
     def _send_each(self, taker: Taker, outstanding: Outstanding, now: float) -> None:
         if taker.dropped_count and taker.links:
@@ -236,18 +240,20 @@ class Deliveries:
         else:
             position = min(position, max(topic.matched, taker.outstanding.upto))
             self._consumption.acknowledge(taker, link or taker.link or WEBHOOK, position, is_final=is_final)
-        self._go_on(topic, taker, now)
+        self.moved(taker)
+        self.pump(topic, taker, now)
+        self._tidy_soon(now)
 
     def acknowledge_each(self, taker: Taker, positions: Sequence[Position], now: float) -> None:
         """Single events are dealt with."""
         self._consumption.acknowledge_each(taker, positions)
         self._go_on(self._topics.of(taker), taker, now)
 
-    def refuse(self, taker: Taker, refusals: Sequence[Nack], now: float) -> None:
+    def refuse(self, taker: Taker, refusals: Sequence[Nack], now: float, link: str | None = None) -> None:
         """Single events could not be dealt with: they come again, or are given up."""
         topic = self._topics.of(taker)
         for each in refusals:
-            if self._consumption.refuse(taker, each.position, each.reason, each.delay_seconds, now):
+            if self._consumption.refuse(taker, each, link, now):
                 topic.reader.leave(taker)
                 taker.read_again(each.position - 1)
         self._go_on(topic, taker, now)

@@ -19,7 +19,9 @@ class EdgeOptions:
     unstored_bytes_max: int = 64 * 1024 * 1024  # published, and not yet in the log; beyond it publishers are told: busy
     waiting_max: int = 1024  # matched events that a subscription has in memory; beyond it, it reads them from the log
     waiting_bytes_max: int = 256 * 1024 * 1024  # of all subscriptions together
-    outstanding_max: int = 10_000  # events of a subscription that are known one by one; beyond it, new ones wait
+    # Events of a subscription that are known one by one, and their bytes in memory; beyond either, new ones wait.
+    outstanding_max: int = 10_000
+    outstanding_bytes_max: int = 32 * 1024 * 1024
     frame_bytes_max: int = 512 * 1024  # of deliveries in one frame
     publishers_max: int = 10_000  # of a topic, whose numbers are remembered
     recent_ids_max: int = 100_000  # of a topic, by which a publication is known to be a repetition

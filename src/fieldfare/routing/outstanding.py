@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
 from heapq import heappop, heappush
 from typing import TypeAlias
@@ -25,6 +25,7 @@ from typing import TypeAlias
 from msgspec import Raw
 
 from fieldfare.messages import Position
+from fieldfare.routing.consumers import Consumer, Consumers
 
 # An event that is ready to be sent to any taker: its position, when it expires, and itself as a Delivery in JSON.
 Entry: TypeAlias = tuple[Position, float, Raw]
@@ -58,69 +59,15 @@ class OutstandingEvent:
     is_redriven: bool = False  # a dead letter that is sent again: its bytes are kept with the dead letters
 
     @property
+    def size_bytes(self) -> int:
+        """Of its delivery, if that is in memory."""
+        return 0 if self.delivery is None else len(self.delivery)
+
+    @property
     def as_logged(self) -> tuple[Position, int, int, float]:
         """What the log is told of it: with attempts, refusals, and before which time it does not come again."""
         until = self.until if self.state is EventState.LATER else 0.0
         return self.position, self.attempts, self.refusals, until
-
-
-@dataclass(slots=True)
-class Consumer:
-    """Somebody who takes events of a subscription."""
-
-    link: str
-    window: int
-    in_window: int = 0
-    sent_upto: Position = -1
-    positions: set[Position] = field(default_factory=set)  # that it has
-
-    @property
-    def room(self) -> int:
-        """How many more may be sent to it."""
-        return self.window - self.in_window
-
-
-class Consumers:
-    """Those who take events of one subscription, in turns."""
-
-    def __init__(self) -> None:
-        self._consumers: dict[str, Consumer] = {}
-        self._turns: deque[Consumer] = deque()
-
-    def __len__(self) -> int:
-        return len(self._consumers)
-
-    def __iter__(self) -> Iterator[Consumer]:
-        return iter(self._consumers.values())
-
-    def __contains__(self, link: str) -> bool:
-        return link in self._consumers
-
-    def get(self, link: str) -> Consumer | None:
-        """The consumer of a link."""
-        return self._consumers.get(link)
-
-    def add(self, link: str, window: int) -> Consumer:
-        """Somebody comes."""
-        consumer = self._consumers[link] = Consumer(link, window)
-        self._turns.append(consumer)
-        return consumer
-
-    def remove(self, link: str) -> Consumer | None:
-        """Somebody goes."""
-        consumer = self._consumers.pop(link, None)
-        if consumer is not None:
-            self._turns.remove(consumer)
-        return consumer
-
-    def next(self) -> Consumer | None:
-        """Whose turn it is among those that have room."""
-        for _ in range(len(self._turns)):
-            consumer = self._turns[0]
-            self._turns.rotate(-1)
-            if consumer.room > 0:
-                return consumer
-        return None
 
 
 class Outstanding:
@@ -131,6 +78,7 @@ class Outstanding:
         self.consumers = Consumers()
         self.events: OrderedDict[Position, OutstandingEvent] = OrderedDict()  # in the order of positions
         self.redriven: dict[Position, OutstandingEvent] = {}
+        self.size_bytes = 0  # of the deliveries that are in memory
         self.wake_at = math.inf  # when the timer is due that was set for `wake`
         self._ready: list[Position] = []  # a heap; positions that are no longer ready are passed over
         self._times: list[tuple[float, Position]] = []  # the same, of those that wait for a time
@@ -175,6 +123,7 @@ class Outstanding:
         """Take up an event, which lies after all before."""
         position, expires_at, delivery = entry
         event = self.events[position] = OutstandingEvent(position, expires_at, delivery, key)
+        self.size_bytes += event.size_bytes
         self.upto = max(self.upto, position)
         self._line_up(event)
         return event
@@ -183,6 +132,7 @@ class Outstanding:
         """Take up a dead letter again."""
         event.is_redriven = True
         self.redriven[event.position] = event
+        self.size_bytes += event.size_bytes
         self._line_up(event)
 
     def recover(self, positions: Iterable[tuple[Position, int, int, float]], upto: Position) -> None:
@@ -227,6 +177,7 @@ class Outstanding:
             event = self.events.get(position)
             if event is not None and event.delivery is None:
                 event.expires_at, event.delivery = expires_at, delivery
+                self.size_bytes += event.size_bytes
                 self._give_key(event, key_of(entry))
             elif event is None and position > self.upto:
                 new.append(entry)
@@ -320,7 +271,8 @@ class Outstanding:
     def settle(self, event: OutstandingEvent) -> None:
         """An event is dealt with, in whatever way: the next one of its key may go."""
         self._take_from_consumer(event)
-        (self.redriven if event.is_redriven else self.events).pop(event.position, None)
+        if (self.redriven if event.is_redriven else self.events).pop(event.position, None) is not None:
+            self.size_bytes -= event.size_bytes
         if event.key is None:
             return
         queue = self._queues[event.key]
@@ -376,6 +328,7 @@ class Outstanding:
         """
         for event in self.events.values():
             if not event.refusals or event.refusals + 1 < attempts_max:
+                self.size_bytes -= event.size_bytes
                 event.delivery = None
 
     def wake(self, now: float) -> list[OutstandingEvent]:

@@ -21,7 +21,6 @@ Only the methods here write its fields, but for counts and the webhook's call, w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,6 +29,7 @@ from msgspec import Raw
 from fieldfare.messages import EventsOutstanding, Position
 from fieldfare.qos import Consuming, Requested
 from fieldfare.routing.outstanding import Entry, KeyOf, Outstanding
+from fieldfare.routing.taker_states import ATTACHED_STATES, NEXT_STATES, Cause, TakerState
 from fieldfare.routing.unread import Unread
 
 if TYPE_CHECKING:
@@ -39,39 +39,6 @@ __all__ = ["Entry", "Subscription", "Taker", "TakerState", "UnconfirmedGap"]
 
 WEBHOOK = ""  # in place of a link: the webhook is the consumer
 _LEFT_MAX = 10_000  # positions of sent events that a stream has passed on and nobody has acknowledged
-
-
-class TakerState(Enum):
-    """What a taker gets events from."""
-
-    DETACHED = auto()
-    LIVE = auto()
-    BEHIND = auto()
-    READING = auto()
-    ENDED = auto()
-
-
-class Cause(Enum):
-    """Why a taker's state changes."""
-
-    FELL_BEHIND = auto()  # what it needs next is only in the log
-    HAS_ROOM = auto()
-    CAUGHT_UP = auto()  # it has all of the log that has been matched
-    DETACHED = auto()
-    ENDED = auto()
-
-
-_NEXT: Mapping[tuple[TakerState, Cause], TakerState] = {
-    (TakerState.DETACHED, Cause.CAUGHT_UP): TakerState.LIVE,
-    (TakerState.DETACHED, Cause.FELL_BEHIND): TakerState.BEHIND,
-    (TakerState.LIVE, Cause.FELL_BEHIND): TakerState.BEHIND,
-    (TakerState.BEHIND, Cause.FELL_BEHIND): TakerState.BEHIND,
-    (TakerState.BEHIND, Cause.HAS_ROOM): TakerState.READING,
-    (TakerState.READING, Cause.FELL_BEHIND): TakerState.BEHIND,
-    (TakerState.READING, Cause.CAUGHT_UP): TakerState.LIVE,
-    **{(state, Cause.DETACHED): TakerState.DETACHED for state in TakerState if state is not TakerState.ENDED},
-    **{(state, Cause.ENDED): TakerState.ENDED for state in TakerState},
-}
 
 
 class Subscription(msgspec.Struct, frozen=True):
@@ -128,6 +95,7 @@ class Taker:
         "is_changing",
         "is_cursor_unwritten",
         "is_ending",
+        "is_special",
         "last_error",
         "last_matched_at",
         "link",
@@ -185,20 +153,27 @@ class Taker:
         self.outstanding: Outstanding | None = None  # events are not known one by one
         if subscription.consuming.is_tracked:
             self.outstanding = Outstanding(cursor)
+        self._judge()
+
+    def _judge(self) -> None:
+        """Note whether new events can simply be sent to a link: that is asked for every event."""
+        made = self.subscription
+        self.is_special = self.outstanding is not None or made.is_paused or made.webhook is not None
+        self._count_free()
 
     def _change(self, cause: Cause) -> None:
-        self.state = _NEXT[self.state, cause]
+        self.state = NEXT_STATES[self.state, cause]
         self._count_free()
 
     def _count_free(self) -> None:
-        is_free = self.state is TakerState.LIVE and self.link is not None and self.outstanding is None
-        is_first = not self.waiting and not self.dropped_count and not self.subscription.is_paused
+        is_free = self.state is TakerState.LIVE and self.link is not None and not self.is_special
+        is_first = not self.waiting and not self.dropped_count
         self.free = max(0, self.window - len(self.in_flight)) if is_free and is_first else 0
 
     @property
     def is_attached(self) -> bool:
         """Whether somebody takes events."""
-        return self.state in _ATTACHED
+        return self.state in ATTACHED_STATES
 
     @property
     def is_ended(self) -> bool:
@@ -330,6 +305,7 @@ class Taker:
         self.cursor = self.resume_after = position
         if self.outstanding is not None:
             self.outstanding = Outstanding(position) if self.subscription.consuming.is_tracked else None
+            self._judge()
 
     def recover_buried(self, positions: Iterable[Position]) -> None:
         """The log says which events are dead letters: it may not say yet that they are settled."""
@@ -342,6 +318,7 @@ class Taker:
         self._count_from(record.upto)
         self.outstanding = Outstanding(record.cursor)
         self.outstanding.recover(record.events, record.upto)
+        self._judge()
         self.cursor = self.resume_after = record.cursor
 
     def settle(self, matched: Position) -> None:
@@ -399,7 +376,7 @@ class Taker:
         if subscription.consuming.is_tracked:
             self.track()
         self.follow_outstanding()
-        self._count_free()
+        self._judge()
 
     def track(self) -> Outstanding:
         """Know its events one by one from now on: one of them is refused, or acknowledged by itself."""
@@ -417,7 +394,7 @@ class Taker:
             self.in_flight.clear()
             self._left.clear()
             self._left_unconfirmed, self.unconfirmed = -1, None
-            self._count_free()
+            self._judge()
         return self.outstanding
 
     def follow_outstanding(self) -> None:
@@ -430,7 +407,7 @@ class Taker:
         self.resume_after = max(self.resume_after, self.cursor)
         if not self.outstanding and not self.subscription.consuming.is_tracked:
             self.outstanding = None
-            self._count_free()
+            self._judge()
 
     def read_again(self, after: Position) -> None:
         """What lies after a position is needed once more, and only in the log."""
@@ -654,4 +631,3 @@ class _Accepted(msgspec.Struct):
 
 
 _accepted = msgspec.json.Decoder(_Accepted)
-_ATTACHED = frozenset({TakerState.LIVE, TakerState.BEHIND, TakerState.READING})

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
-from msgspec import Raw
 
 from fieldfare.messages import REASON_CHARACTERS_MAX, CallWebhook, Nack, Position, WebhookCalled
 from fieldfare.qos import Consuming
@@ -93,8 +92,12 @@ class WebhookCalls:
         else:
             events = taker.take(now, count_max, self._options.frame_bytes_max)
         if events and made.webhook is not None:
-            positions = taker.in_flight.copy() if taker.outstanding is None else list(map(position_of, events))
-            effect = CallWebhook(taker.handle, *made.key, made.webhook, made.topic, positions[-1], events)
+            if taker.outstanding is None:
+                positions, attempt = taker.in_flight.copy(), 1
+            else:
+                sent = [_sent.decode(event) for event in events]
+                positions, attempt = [each.position for each in sent], max(each.attempt for each in sent)
+            effect = CallWebhook(taker.handle, *made.key, made.webhook, made.topic, positions[-1], events, attempt)
             taker.call = PendingCall(effect, positions)
             self.counts.calls += 1
             self._emit(effect)
@@ -158,13 +161,9 @@ class WebhookCalls:
         self._letters.bury(taker.subscription.key, deliveries, reason, call.attempts, now)
 
 
-class _Positioned(msgspec.Struct):
+class _Sent(msgspec.Struct):
     position: Position
+    attempt: int = 1
 
 
-_positioned = msgspec.json.Decoder(_Positioned)
-
-
-def position_of(delivery: Raw) -> Position:
-    """The position that a delivery names."""
-    return _positioned.decode(delivery).position
+_sent = msgspec.json.Decoder(_Sent)

@@ -75,6 +75,7 @@ class Limits(_Section, frozen=True):
     subscriptions_per_connection_max: Count = _EDGE.subscriptions_per_connection_max
     unstored_bytes_max: Bytes = _EDGE.unstored_bytes_max
     waiting_max: Count = _EDGE.waiting_max
+    outstanding_max: Count = _EDGE.outstanding_max
     waiting_bytes_max: Bytes = _EDGE.waiting_bytes_max
     publishers_max: Count = _EDGE.publishers_max
     recent_ids_max: Count = _EDGE.recent_ids_max

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any, Self, Unpack
 
 from fieldfare.client.aio import Client
 from fieldfare.client.events import Event
+from fieldfare.client.options import ClientOptions
 from fieldfare.client.subscription import Subscription, SubscriptionOptions
 from fieldfare.errors import NotConnectedError
 from fieldfare.messages import EDGE_RECORDS, ClientFrame, EdgeFrame, Identity
@@ -37,22 +39,25 @@ from fieldfare.store.journal import Journal
 _OWNER = Identity("default", {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)})
 _DEFAULTS = Requested()
 
+_log = logging.getLogger(__name__)
+
 
 class HostTransport:
-    """Reaches a host in the same event loop."""
+    """Reaches a host in the same event loop. `log` is the id of its edge's log, if that is known."""
 
-    def __init__(self, host: Host, identity: Identity = _OWNER) -> None:
-        self._host, self._identity = host, identity
+    def __init__(self, host: Host, identity: Identity = _OWNER, log: str | None = None) -> None:
+        self._host, self._identity, self._log = host, identity, log
 
     async def connect(self) -> HostConnection:
         """A connection, which is there at once."""
-        return HostConnection(self._host, self._identity)
+        return HostConnection(self._host, self._identity, self._log)
 
 
 class HostConnection:
     """A connection to a host in the same event loop. What waits in it is bounded by the windows of subscriptions."""
 
-    def __init__(self, host: Host, identity: Identity) -> None:
+    def __init__(self, host: Host, identity: Identity, log: str | None) -> None:
+        self.log = log
         self._frames: list[EdgeFrame] = []
         self._changed = asyncio.Event()
         self._over: str | None = None
@@ -96,17 +101,18 @@ class HostConnection:
 class Embedded(Client):
     """A broker of its own, and the client of it. Events and durable subscriptions are in the folder."""
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, options: ClientOptions | None = None) -> None:
         self._folder = Path(folder)
+        self._client_options = options or ClientOptions()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         warm_up()
         self._journal = Journal(self._folder, EDGE_RECORDS)
-        edge = Edge("embedded", random.Random(), EdgeOptions(has_pipeline=False))  # noqa: S311 - names, not secrets
+        self.edge = edge = Edge("embedded", random.Random(), EdgeOptions(has_pipeline=False))  # noqa: S311 - names, not secrets
         self._host = Host(edge, LogThread(self._journal), Compiling(), NoWebhooks(), NoPipeline())
         await self._host.start()
-        super().__init__(HostTransport(self._host))
+        super().__init__(HostTransport(self._host, log=edge.log_id), self._client_options)
         return await super().__aenter__()
 
     async def __aexit__(
@@ -121,6 +127,14 @@ class Embedded(Client):
         finally:
             self._journal.close()
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether every event has been matched, and settled by all subscriptions that somebody takes."""
+        return all(topic.matched >= topic.stored for topic in self.edge.topics) and not any(
+            taker.is_attached and (taker.is_behind or taker.waiting or taker.in_flight or taker.outstanding)
+            for taker in self.edge.takers
+        )
+
     async def deliver(
         self,
         topic: str,
@@ -132,7 +146,8 @@ class Embedded(Client):
     ) -> asyncio.Task[None]:
         """Call a function, or await a coroutine, for every event; returns when the subscription is in force.
 
-        If the callback raises, the task ends with that, and the event is not acknowledged.
+        If the callback raises, the event of a named subscription is refused: it comes again after a while, and becomes
+        a dead letter after too many times. Without a name the task ends with the error.
         """
         subscription = self.subscribe(topic, condition, qos=qos, **options)
         await subscription
@@ -145,9 +160,15 @@ async def _deliver(
     subscription: Subscription[dict[str, Any]], callback: Callable[[Event[dict[str, Any]]], Any]
 ) -> None:
     async for event in subscription:
-        result = callback(event)
-        if inspect.isawaitable(result):
-            await result
+        try:
+            result = callback(event)
+            if inspect.isawaitable(result):
+                await result
+        except Exception as error:
+            if not subscription.is_durable:
+                raise
+            _log.warning("a callback failed for an event of %s, which is refused: %r", subscription.id, error)
+            subscription.nack(event, repr(error))
 
 
 def embedded(folder: str | Path) -> Embedded:

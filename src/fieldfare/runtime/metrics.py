@@ -28,7 +28,9 @@ _COUNTERS = {
     "acknowledged": "Events that subscribers acknowledged",
     "dropped": "Events that were not delivered, as their subscription allows",
     "expired": "Events that expired before they were delivered",
-    "dead_letters": "Events that a webhook did not take",
+    "refused_events": "Events that consumers refused, each time counted",
+    "overdue": "Events that a consumer of a shared subscription did not deal with in time",
+    "dead_letters": "Events that were refused too often",
 }
 _GAUGES = {
     "connections": "Clients that are connected",

@@ -140,6 +140,8 @@ class Webhooks(Capability):
 
     def _headers(self, call: CallWebhook, endpoint: Endpoint, body: bytes) -> list[tuple[str, str]]:
         message_id, now = f"{call.subscription}:{call.position}", str(int(time.time()))
+        if call.attempt > 1:  # or an endpoint that knows the ids of earlier calls would pass over it
+            message_id += f":{call.attempt}"
         headers = [
             ("Host", endpoint.authority),
             ("Content-Type", "application/json"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -19,6 +20,7 @@ from fieldfare.pipeline.json_events import FaultValue, JsonEvents
 from fieldfare.pipeline.kafka.address import KafkaTopic
 from fieldfare.pipeline.kafka.clients import ANSWER_SECONDS, consumer, explained, kafka_errors
 from fieldfare.pipeline.kafka.ranges import Range
+from fieldfare.pipeline.kafka.schema_registry import SchemaRegistry
 from fieldfare.pipeline.system_columns import APPENDED_AT, FAULT
 
 _MESSAGES_TOGETHER = 8_192
@@ -35,6 +37,14 @@ _RANGE_LEFT = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 _PASSING = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE}
 
 
+class MessageDecoder(Protocol):
+    """Makes events of messages."""
+
+    def decoded(self, messages: Sequence[bytes], /) -> tuple[list[pa.Array], list[str | None]]:
+        """The columns of messages, and for each message the reason why it is bad, or None."""
+        ...
+
+
 @dataclass(frozen=True)
 class RangeReader:
     """Makes events of ranges. The schema is that of its batches, with the pipeline's own columns."""
@@ -42,6 +52,7 @@ class RangeReader:
     topic: KafkaTopic
     group: str
     schema: pa.Schema
+    registry: SchemaRegistry | None = None  # of messages in Avro; None: they are JSON
 
     def read(self, parts: Sequence[Range]) -> Iterator[pa.RecordBatch]:
         """The events of some ranges, of which no two are of one partition."""
@@ -111,7 +122,7 @@ class RangeReader:
             values = [value for value in values if value is not None]
         if not messages:
             return
-        columns, reasons = JsonEvents.of(self.events).decoded(values)
+        columns, reasons = self.decoder.decoded(values)
         faults = [
             None if reason is None else self._fault(message, reason)
             for message, reason in zip(messages, reasons, strict=True)
@@ -136,6 +147,15 @@ class RangeReader:
         kind = self.schema.field(FAULT).type
         fault = pa.array(faults, kind) if any(faults) else pa.nulls(len(moments), kind)
         return pa.record_batch([*columns, appended_at, fault], schema=self.schema)
+
+    @property
+    def decoder(self) -> MessageDecoder:
+        """What makes columns of messages; an error if they cannot hold values of a column's type."""
+        if self.registry is None:
+            return JsonEvents.of(self.events)
+        from fieldfare.pipeline.kafka.avro_events import AvroEvents  # it needs a package that others do without
+
+        return AvroEvents.of(self.events, self.registry)
 
     @property
     def events(self) -> pa.Schema:

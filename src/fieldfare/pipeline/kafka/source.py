@@ -1,4 +1,4 @@
-"""A Kafka topic as the source of a pipeline's events, each message one JSON object.
+"""A Kafka topic as the source of a pipeline's events, each message one JSON object or one record in Avro.
 
 Spark streams ranges of offsets only; the messages are read in the Python worker that needs them.
 """
@@ -10,25 +10,26 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from fieldfare.errors import InputError
-from fieldfare.pipeline.json_events import JsonEvents
+from fieldfare.errors import InputError, UnknownSchemaError
 from fieldfare.pipeline.kafka.address import KafkaTopic
 from fieldfare.pipeline.kafka.clients import kafka_errors
 from fieldfare.pipeline.kafka.data_source import KafkaDataSource
 from fieldfare.pipeline.kafka.ranges import Range, divided
 from fieldfare.pipeline.kafka.reader import AssignedRanges, RangeReader
 from fieldfare.pipeline.kafka.sampling import first_messages, schema_of
+from fieldfare.pipeline.kafka.schema_registry import URL, SchemaRegistry
 from fieldfare.pipeline.kafka.starting import EARLIEST, Beginning, parsed, save, saved
 from fieldfare.pipeline.kafka.watching import TopicWatch
 from fieldfare.pipeline.source import save_text, with_system_columns
 from fieldfare.pipeline.stages import BatchInput
 from fieldfare.pipeline.types import arrow_schema
 
-_FORMATS_TO_COME = ("avro", "protobuf")
+_FORMATS = ("json", "avro")
 _TASK_EVENTS_MIN = 2_000  # fewer are not worth a task of their own
 _SCHEMA = "schema.json"
 
@@ -38,7 +39,8 @@ class KafkaSource:
     """A topic, and how to read it.
 
     `state` is a folder inside the checkpoint. `starting` is where a new checkpoint begins: "earliest", "latest", a
-    time, or an offset for each partition ("0:120,1:44"). The schema is that of the first messages if it is not given.
+    time, or an offset for each partition ("0:120,1:44"). The schema is that of the first messages if it is not given;
+    of messages in Avro it is the latest that the `registry` has for the topic.
     `group` is the consumer group under which Kafka's own tools show how far the pipeline is.
     """
 
@@ -47,6 +49,7 @@ class KafkaSource:
     schema: StructType | str | None = None
     starting: str = EARLIEST
     format: str = "json"
+    registry: SchemaRegistry | None = None  # where the schemas of messages in Avro are
     group: str = "fieldfare"
     events_per_batch_max: int = 100_000
     tasks_per_batch: int = field(default_factory=lambda: os.cpu_count() or 1)
@@ -54,10 +57,10 @@ class KafkaSource:
     def __post_init__(self) -> None:
         if self.events_per_batch_max < 1 or self.tasks_per_batch < 1:
             raise InputError("a batch needs at least one event and one task")
-        if self.format in _FORMATS_TO_COME:
-            raise InputError(f"messages in {self.format} cannot be read yet: only JSON can")
-        if self.format != "json":
-            raise InputError(f"format {self.format!r} is not known for Kafka: messages are json")
+        if self.format not in _FORMATS:
+            raise InputError(f"format {self.format!r} cannot be read from Kafka: messages are json or avro")
+        if (self.format == "avro") != (self.registry is not None):
+            raise InputError(f"messages in Avro need the address of a schema registry, others none: the setting {URL}")
         parsed(self.starting)
 
     @property
@@ -68,13 +71,15 @@ class KafkaSource:
     @property
     def first(self) -> str:
         """What has to be there before events can be read, in words."""
-        return f"message in {self.topic}"
+        return f"schema of {self.topic}" if self.registry is not None else f"message in {self.topic}"
 
     def is_ready(self) -> bool:
         """Whether the schema is known, or there is a message that may tell it. Resolves the starting point."""
         beginning = self._beginning()
         if self.schema is not None or (self.state / _SCHEMA).exists():
             return True
+        if self.registry is not None:
+            return self._registered(self.registry) is not None
         bounds = TopicWatch(self.topic).bounds(beginning.topic_id)
         return any(bound.high > max(bound.low, beginning.offsets.get(place, 0)) for place, bound in bounds.items())
 
@@ -82,8 +87,8 @@ class KafkaSource:
         """The topic as Spark streams it."""
         beginning = self._beginning()
         schema = with_system_columns(self._schema(spark, beginning))
-        reader = RangeReader(self.topic, self.group, arrow_schema(spark, schema))
-        JsonEvents.of(reader.events)  # an error if JSON cannot hold values of a column's type
+        reader = RangeReader(self.topic, self.group, arrow_schema(spark, schema), self.registry)
+        _ = reader.decoder  # an error if it cannot hold values of a column's type
         spark.dataSource.register(KafkaDataSource)
         options = {
             "brokers": self.topic.brokers,
@@ -115,16 +120,32 @@ class KafkaSource:
         path = self.state / _SCHEMA
         if path.exists():
             return StructType.fromJson(json.loads(path.read_bytes()))
-        with kafka_errors(self.topic):
-            bounds = TopicWatch(self.topic).bounds(beginning.topic_id)
-            values = first_messages(self.topic, self.group, beginning.offsets, bounds)
-        inferred = schema_of(values, self.topic)
+        inferred = self._inferred(beginning) if self.registry is None else self._registered(self.registry)
+        if inferred is None:
+            raise InputError(f"{self.topic}: the registry has no schema for it any more: give the events' schema")
         try:
             schema = spark.createDataFrame(inferred.empty_table()).schema
         except PySparkException as error:
             raise InputError(f"{self.topic}: cannot tell the events' schema: {error}; give it") from error
         save_text(path, schema.json())
         return schema
+
+    def _inferred(self, beginning: Beginning) -> pa.Schema:
+        with kafka_errors(self.topic):
+            bounds = TopicWatch(self.topic).bounds(beginning.topic_id)
+            values = first_messages(self.topic, self.group, beginning.offsets, bounds)
+        return schema_of(values, self.topic)
+
+    def _registered(self, registry: SchemaRegistry) -> pa.Schema | None:
+        """The columns that the registry's latest schema of the topic has; None if it has none yet."""
+        from fieldfare.pipeline.kafka.avro_events import columns_of
+
+        try:
+            return columns_of(registry.latest_of(self.topic.name))
+        except UnknownSchemaError:
+            return None
+        except InputError as error:
+            raise InputError(f"{self.topic}: its schema at {registry.url} cannot be used: {error}") from error
 
 
 @dataclass(frozen=True)

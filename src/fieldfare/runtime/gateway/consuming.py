@@ -37,7 +37,7 @@ async def refuse_event(call: Call) -> Response:
     body: RefusedEvent = call.body
     check_log(call, body.log)
     name = call.path["subscription"]
-    await _say(call, Nack(name, body.position, body.reason, body.delay_seconds))
+    await _say(call, Nack(name, body.position, body.reason, body.delay_seconds, body.attempt))
     return Response(status_code=204)
 
 

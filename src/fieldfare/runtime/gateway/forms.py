@@ -171,6 +171,7 @@ class RefusedEvent(Form, frozen=True):
     position: Position
     reason: Annotated[str, Meta(max_length=REASON_CHARACTERS_MAX)] = ""
     delay_seconds: Delay | None = None  # before it comes again; None: as the subscription's backoff says
+    attempt: Annotated[int, Meta(ge=1)] | None = None  # as its delivery said: of a later one this says nothing
     log: PositionLog = ""  # to which the position belongs; empty: to that of this edge
 
 
