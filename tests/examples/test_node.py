@@ -51,7 +51,7 @@ def test_a_kill_of_the_service_costs_the_client_nothing(tmp_path: Path, node: st
             assert client.stdout is not None
             assert client.stderr is not None
             try:
-                numbers = [int(client.stdout.readline()) for _ in range(50)]  # it is in the middle of its work
+                numbers = [int(client.stdout.readline()) for _ in range(55)]  # between two acknowledgements
                 service.process.kill()
                 service.process.wait()
                 with ServiceProcess(data, "--port", port):

@@ -226,3 +226,17 @@ def test_a_webhook_needs_a_name_and_nobody_attaches_to_it(client: Client) -> Non
     refused(client.attach("hook"), "invalid")
     assert not subscribed(client.subscribe("news", name="hook", webhook=URL)).is_new
     refused(client.subscribe("news", name="hook", webhook=URL + "2"), "invalid")
+
+
+@pytest.mark.parametrize("with_checkpoint", [False, True])
+@pytest.mark.parametrize(("form", "together"), [("binary", 1), ("structured", 1), ("batch", 3)])
+def test_the_form_of_a_call_survives_a_crash(form: str, together: int, with_checkpoint: bool) -> None:
+    harness = Harness(OPTIONS)
+    subscribed(harness.connect().subscribe("news", name="hook", webhook=URL, webhook_form=form))
+    if with_checkpoint:
+        harness.checkpoint()
+    harness.crash()
+    client = harness.connect()
+    client.publish("news", *events(*range(3)))
+    (call,) = harness.calls
+    assert (call.form, len(call.events)) == (form, together)

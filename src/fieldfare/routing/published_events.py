@@ -52,7 +52,7 @@ def _checked(number: int, event: Raw) -> dict[str, Any]:
         raise Refusal("invalid", f"event {number} is longer than {EVENT_BYTES_MAX:,} bytes")
     try:
         attributes = event_attributes(text)
-        check_names(text, attributes)
+        check_names(attributes)
     except UnreadableError as error:
         raise Refusal("invalid", f"event {number}: {error}") from error
     return attributes

@@ -14,11 +14,11 @@ from typing import Literal, TextIO, TypeAlias
 
 import msgspec
 
-from fieldfare.runtime.tokens import PREFIX
+from fieldfare.runtime.tokens import PREFIX, TICKET_PREFIX
 
 LogFormat: TypeAlias = Literal["text", "json"]
 
-_token = re.compile(rf"\b{PREFIX}[A-Za-z0-9_-]{{8,}}")
+_token = re.compile(rf"\b(?:{PREFIX}|{TICKET_PREFIX})[A-Za-z0-9_-]{{8,}}")
 _bearer = re.compile(r"(?i)\b(bearer)(\s+|%20|\+)[^\s\"',;\\]+")
 
 

@@ -24,6 +24,7 @@ from fieldfare.messages import Identity, Right
 from fieldfare.runtime.exposure import is_loopback
 
 PREFIX = "ff_"  # so that a token is recognised where it should not be
+TICKET_PREFIX = "fft_"  # the same of a ticket, which a gateway makes
 EVERYBODY = Identity("default", {"publish": ("*",), "subscribe": ("*",), "manage": ("*",)})
 BRIDGE_RIGHTS: dict[Right, tuple[str, ...]] = {**EVERYBODY.rights, "create": ("*",)}  # its topics come from elsewhere
 _FILE = "tokens.json"

@@ -13,6 +13,7 @@ from fieldfare import __version__
 from fieldfare.messages import PROTOCOL, ClientFrame, Delivery, EdgeFrame, Refused
 from fieldfare.messages.protocol import ANSWERS
 from fieldfare.runtime.gateway.requests import Call, Endpoint, json_response
+from fieldfare.runtime.gateway.schema_rules import add_rules
 
 PATH = "/asyncapi.json"
 _CHANNEL = "edge"
@@ -56,6 +57,7 @@ def document() -> dict[str, Any]:
     sent, received = typing.get_args(EdgeFrame), typing.get_args(ClientFrame)
     types, answers = [*sent, *received, Delivery], {Refused, *ANSWERS.values()}
     _, schemas = msgspec.json.schema_components(types, ref_template=_FRAME_SCHEMAS)
+    add_rules(schemas)
     schemas["Deliver"]["properties"]["events"]["items"] = {"$ref": _FRAME_SCHEMAS.format(name="Delivery")}
     return {
         "asyncapi": "3.0.0",

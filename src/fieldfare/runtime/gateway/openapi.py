@@ -17,6 +17,7 @@ from fieldfare.runtime.cloudevents import BATCH, STRUCTURED
 from fieldfare.runtime.gateway.forms import CloudEvent, WebhookBody
 from fieldfare.runtime.gateway.problems import MEDIA_TYPE, Problem
 from fieldfare.runtime.gateway.requests import PATH_TYPES, Call, Endpoint, json_response
+from fieldfare.runtime.gateway.schema_rules import add_rules
 
 PATH = "/openapi.json"
 _JSON = "application/json"
@@ -44,6 +45,7 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     types = [Problem, Delivery, WebhookBody, CloudEvent, list[CloudEvent], ClientFrame, EdgeFrame]
     types += [kind for one in endpoints for kind in _body_types(one)]
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    add_rules(components)
     by_type = {repr(kind): schema for kind, schema in zip(types, schemas, strict=True)}
     components |= {"ClientFrame": by_type[repr(ClientFrame)], "EdgeFrame": by_type[repr(EdgeFrame)]}
     paths: dict[str, Any] = {}

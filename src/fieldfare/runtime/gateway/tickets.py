@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from fieldfare.errors import UnauthenticatedError
 from fieldfare.messages import Identity
 from fieldfare.runtime.gateway.problems import ProblemError
+from fieldfare.runtime.tokens import TICKET_PREFIX
 
-PREFIX = "fft_"  # so that a ticket is recognised where it should not be
 TICKET_SECONDS, TICKET_SECONDS_MAX = 60.0, 3600.0
 
 
@@ -47,7 +47,7 @@ class Tickets:
         own = sum(ticket.identity.tenant == identity.tenant for ticket in self._tickets.values())
         if own >= self.tenant_tickets_max or len(self._tickets) >= self.tickets_max:
             raise ProblemError(429, "limit", "there are many tickets already: use those, or wait until some expire")
-        secret = PREFIX + secrets.token_urlsafe(32)
+        secret = TICKET_PREFIX + secrets.token_urlsafe(32)
         narrow = replace(
             identity, rights={"subscribe": identity.rights.get("subscribe", ())}, subscription=subscription
         )
