@@ -6,7 +6,7 @@ import pytest
 from tests.routing.frames import accepted, done, items, refused, subscribed
 from tests.routing.harness import ALL, TENANT, Harness
 
-from fieldfare.messages import Audit, DeleteTopic, EdgeFrame, Identity
+from fieldfare.messages import DeleteTopic, EdgeFrame, Identity
 from fieldfare.qos import Requested
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.topic import Topics
@@ -169,7 +169,7 @@ def test_every_change_is_told_once_with_who_made_it() -> None:
         ("5f2c01aa", "deleted", "subscription", "all"),
         ("5f2c01aa", "deleted", "topic", "rails"),
     ]
-    assert all(isinstance(audit, Audit) and audit.tenant == TENANT for audit in harness.audited)
+    assert all(audit.tenant == TENANT for audit in harness.audited)
     assert "4711" not in str(harness.audited)
     assert not harness.edge.replies.awaited
 
