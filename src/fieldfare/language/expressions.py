@@ -11,19 +11,17 @@ from dataclasses import dataclass
 
 import msgspec
 
-from fieldfare.errors import ConditionError, ConditionSyntaxError, ConditionTypeError, UnsupportedConditionError
+from fieldfare.errors import ConditionError, ConditionSyntaxError, ConditionTypeError
 from fieldfare.language import tree
 from fieldfare.language.arithmetic import calculated
+from fieldfare.language.checked_literals import check_literals
 from fieldfare.language.functions import FUNCTIONS
-from fieldfare.language.java_patterns import JavaPatternError
 from fieldfare.language.kinds import CAST_TYPES, NULL, Kind, cast
 from fieldfare.language.list_functions import LIST_FUNCTIONS
 from fieldfare.language.list_operands import looked_up
 from fieldfare.language.literals import settled
 from fieldfare.language.network_functions import block_bounds
 from fieldfare.language.patterns import MalformedPatternError, parse_pattern
-from fieldfare.language.places import POLYGON_TESTS
-from fieldfare.language.regular_expressions import MISSING, finder
 from fieldfare.language.scalars import RELATIONS, constant
 from fieldfare.language.time_functions import known_unit, zone_of
 from fieldfare.language.times import parse_date, parse_timestamp
@@ -235,9 +233,7 @@ class Expressions:
             arguments = self._converted(name, arguments, position)
             if NULL_LITERAL in arguments:
                 return NULL_LITERAL
-            self._check_places(name, arguments, operand)
-            if name == "rlike":
-                self._check_regular_expression(arguments[1], operand.arguments[1].position)
+            check_literals(self.text, operand, arguments)
         elif name in {"and", "or", "not"}:
             for argument in arguments:
                 self._expect_boolean(argument, position)
@@ -285,40 +281,6 @@ class Expressions:
             pattern, escape = arguments[1:]
             if isinstance(escape, Literal) and isinstance(pattern, Literal) and pattern != NULL_LITERAL:
                 self.pattern(str(pattern.value), str(escape.value), position)
-
-    def _check_regular_expression(self, pattern: Expression, position: int | None) -> None:
-        if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
-            raise ConditionTypeError("the pattern of RLIKE is a string in quotes", self.text, position)
-        try:
-            finder(pattern.value)
-        except ModuleNotFoundError as error:
-            raise UnsupportedConditionError(MISSING, self.text, position) from error
-        except JavaPatternError as error:
-            place = self._inside(pattern.value, error.position, position)
-            raise UnsupportedConditionError(error.reason, self.text, place) from error
-
-    def _inside(self, literal: str, offset: int, start: int | None) -> int | None:
-        """The place of a character of a quoted literal; of the literal itself, if that is not written plainly."""
-        is_plain = start is not None and self.text[start + 1 : start + 1 + len(literal)] == literal
-        return start + 1 + offset if start is not None and is_plain else start
-
-    def _check_places(self, name: str, arguments: Sequence[Expression], operand: tree.Call) -> None:
-        """Check the polygon of a test, and the literal places of a distance."""
-        if name in POLYGON_TESTS:
-            from fieldfare.geometry.wkt import WktError, read_polygons  # kernels are loaded when a place is asked for
-
-            text, start = str(getattr(arguments[0], "value", "")), operand.arguments[0].position
-            try:
-                read_polygons(text)
-            except WktError as error:
-                place = self._inside(text, error.position, start)
-                raise ConditionSyntaxError(error.reason, self.text, place) from error
-        elif name == "st_distancesphere":
-            for number, argument in enumerate(arguments):
-                noun, most = (("longitude", 180), ("latitude", 90))[number % 2]
-                if isinstance(argument, Literal) and not abs(float(argument.value)) <= most:
-                    reason = f"a {noun} lies between -{most} and {most}, and a point is ST_Point(longitude, latitude)"
-                    raise ConditionTypeError(reason, self.text, operand.arguments[number].position)
 
     def _cast(self, value: Expression, target: Expression, position: int | None) -> Expression:
         kind = self.kind(value)
