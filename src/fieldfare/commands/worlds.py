@@ -7,7 +7,6 @@ makes sense in one of them only, it says so.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -27,28 +26,21 @@ Url = Annotated[
     str | None,
     typer.Option(
         help="A running service, in place of a store, such as http://127.0.0.1:7380.",
-        show_default="the variable FIELDFARE_URL",
+        show_default="none: the store",
     ),
 ]
 
 
-def store_or_service(
-    store: str | None,
-    url: str | None,
-    token_file: TokenPath,
-    ca_file: CaFile,
-    environment: Mapping[str, str] | None = None,
-) -> str | Service:
-    """The address of a store, or a service: as the options say, else as the environment does, else the store here."""
-    variables = os.environ if environment is None else environment
+def store_or_service(store: str | None, url: str | None, token_file: TokenPath, ca_file: CaFile) -> str | Service:
+    """A service if one is named, else the address of a store.
+
+    FIELDFARE_URL does not count here: who has it set for the service would change the service where a store was meant.
+    """
     if store is not None and url is not None:
         raise typer.BadParameter("give --store or --url: a store and a service are two places")
-    if store is None and url is None:
-        store = variables.get("FIELDFARE_STORE") or None
-        url = None if store is not None else variables.get("FIELDFARE_URL") or None
     if url is not None:
         return Service(url, token_file, ca_file)
-    return store or DEFAULT_STORE
+    return store or os.environ.get("FIELDFARE_STORE") or DEFAULT_STORE
 
 
 def only_service(store: str | None, url: str | None, token_file: TokenPath, ca_file: CaFile, why_not: str) -> Service:
