@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 import urllib.request
@@ -19,6 +20,7 @@ from pyspark.sql import SparkSession
 from fieldfare import Index
 from fieldfare.errors import OutputError, PipelineError
 from fieldfare.forwarding import Policy
+from fieldfare.pipeline.backlog import Backlog, folder_backlog
 from fieldfare.pipeline.metrics import PipelineMetrics
 from fieldfare.pipeline.output import CommittedBatch, WriteOptions
 from fieldfare.pipeline.run import Pipeline, PipelineOptions
@@ -349,13 +351,38 @@ def test_unknown_names_are_refused_with_the_known_ones(place: Place, wrong: dict
         replace(place.options, **wrong)
 
 
+def test_what_waits_is_seen_from_outside(place: Place) -> None:
+    def backlog() -> Backlog:
+        return folder_backlog(place.folder / "in", place.options.checkpoint, place.source.ledger, time.time())
+
+    place.subscribe(CONDITIONS)
+    (place.folder / "in").mkdir()
+    assert backlog() == Backlog(None, 0, is_estimate=False, files=0, oldest_seconds=None)
+    place.append("0.parquet", events(0, 300))
+    assert backlog()[:4] == (None, 0, True, 1)  # how many events a file has is known when it is opened
+    place.run(replace(place.options, until_idle=True))
+    assert backlog() == Backlog(0, 0, is_estimate=False, files=0, oldest_seconds=None)
+    for number in (1, 2):
+        place.append(f"{number}.parquet", events(300 * number, 300))
+    os.utime(place.folder / "in" / "1.parquet", (0, time.time() - 60))
+    found = backlog()
+    assert found.files == 2
+    assert found.oldest_seconds == pytest.approx(60, abs=50)
+    place.run()
+    assert backlog()[:4] == (1, 0, False, 0)
+
+
 def test_metrics_are_served_while_it_runs(place: Place) -> None:
     place.subscribe(CONDITIONS)
     table = events(0, 300)
     place.append("0.parquet", table)
-    with PipelineMetrics(0) as metrics:
+    arguments = place.folder / "in", place.options.checkpoint, place.source.ledger
+    with PipelineMetrics(0, backlog=lambda: folder_backlog(*arguments, time.time())) as metrics:
+        before = urllib.request.urlopen(metrics.address).read().decode()  # noqa: S310 - our own loopback address
         place.run(watcher=metrics)
         text = urllib.request.urlopen(metrics.address).read().decode()  # noqa: S310 - our own loopback address
+    assert "fieldfare_waiting_files 1.0" in before
+    assert "fieldfare_waiting_files 0.0" in text
     assert "fieldfare_events_total 300.0" in text
     assert f"fieldfare_subscriptions {float(len(CONDITIONS))}" in text
     assert 'fieldfare_latency_seconds_bucket{le="+Inf"} 300.0' in text

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich.console import Console
 
+from fieldfare.errors import InputError
+
 if TYPE_CHECKING:
     from types import FrameType
 
+    from fieldfare.pipeline.backlog import Backlog
     from fieldfare.pipeline.output_places import OutputPlace
     from fieldfare.pipeline.run import Pipeline
     from fieldfare.pipeline.sources import EventSource
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
-
-
-@app.callback()
-def _pipeline() -> None:
-    pass  # makes `run` a subcommand, even while it is the only one
 
 
 @app.command()
@@ -129,7 +129,8 @@ def run(
         progress = stack.enter_context(ProgressLine(console))
         watchers: list[Watcher] = [progress]
         if metrics_port is not None:
-            metrics = stack.enter_context(PipelineMetrics(metrics_port))
+            backlog = partial(_backlog, events, checkpoint, events_config)
+            metrics = stack.enter_context(PipelineMetrics(metrics_port, backlog=backlog))
             progress.notice(f"Metrics: {metrics.address}")
             watchers.append(metrics)
         spark = stack.enter_context(spark_session("fieldfare-pipeline", checkpoint / "spark.log", master))
@@ -140,6 +141,49 @@ def run(
         typer.echo(json.dumps(summary.as_dict()))
     else:
         console.print(summary.sentence(), highlight=False, soft_wrap=True)
+
+
+@app.command()
+def status(
+    *,
+    events: Annotated[str, typer.Option(help="Where the pipeline's events come from: a folder, or a Kafka topic.")],
+    checkpoint: Annotated[Path, typer.Option(help="The pipeline's checkpoint.")],
+    events_config: Annotated[Path | None, typer.Option(help="Kafka's settings, as for `run`.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Show what waits for a pipeline: events and files that no committed batch had, and how old the oldest is.
+
+    It only reads, so the pipeline may run meanwhile, or not. With --metrics-port, a running one tells the same.
+
+    Example: `fieldfare pipeline status --events in --checkpoint state`
+    """
+    found = _backlog(events, checkpoint, events_config)
+    if as_json:
+        typer.echo(json.dumps(found._asdict()))
+        return
+    typer.echo(f"committed: {'nothing yet' if found.batch_id is None else f'up to batch {found.batch_id}'}")
+    about = "about " if found.is_estimate else ""
+    files = "" if found.files is None else f" in {found.files:,} files"
+    typer.echo(f"waiting: {about}{found.events:,} events{files}")
+    if found.oldest_seconds is not None:
+        typer.echo(f"oldest: written {found.oldest_seconds:,.0f} s ago")
+
+
+def _backlog(place: str, checkpoint: Path, config: Path | None) -> Backlog:
+    from fieldfare.pipeline.backlog import folder_backlog, topic_backlog
+    from fieldfare.pipeline.kafka.address import KafkaTopic, is_kafka, read_settings
+    from fieldfare.pipeline.kafka.schema_registry import SchemaRegistry
+
+    if is_kafka(place):
+        _, settings = SchemaRegistry.taken_from(read_settings(config) if config else {})
+        return topic_backlog(KafkaTopic.parse(place, settings), checkpoint)
+    if not Path(place).is_dir():
+        raise InputError(f"{place}: there is no such folder of events")
+    return folder_backlog(Path(place), checkpoint, _ledger(checkpoint), time.time())
+
+
+def _ledger(checkpoint: Path) -> Path:
+    return checkpoint / "fieldfare" / "ledger"
 
 
 class _Reading(NamedTuple):
@@ -155,7 +199,7 @@ def _source(place: str, checkpoint: Path, schema: str | None, events_max: int, r
     from fieldfare.pipeline.kafka.address import KafkaTopic, is_kafka, read_settings
     from fieldfare.pipeline.source import FolderSource
 
-    state = checkpoint / "fieldfare" / "ledger"
+    state = _ledger(checkpoint)
     if not is_kafka(place):
         return FolderSource(Path(place), state, reading.format, schema, events_per_batch_max=events_max)
     from fieldfare.pipeline.kafka.schema_registry import SchemaRegistry

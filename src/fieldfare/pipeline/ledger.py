@@ -88,6 +88,10 @@ class FileList:
     def __contains__(self, name: str) -> bool:
         return name in self._names
 
+    def after(self, consumed: int) -> list[EventFile]:
+        """The files that have events beyond the first `consumed`."""
+        return self._files[bisect_right(self._ends, consumed) :]
+
     def require(self, start: int, end: int) -> None:
         """Raise an error if these numbers name no events here: the ledger is not the one that the checkpoint used."""
         if end > self.events:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from types import TracebackType
 from typing import Self
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
-from prometheus_client.core import HistogramMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fieldfare.errors import PipelineError
+from fieldfare.errors import FieldfareError, PipelineError
+from fieldfare.pipeline.backlog import Backlog
 from fieldfare.pipeline.summary import BatchSummary
 from fieldfare.pipeline.watching import Watcher
 
@@ -42,11 +43,35 @@ class _Latency(Collector):
         yield HistogramMetricFamily("fieldfare_latency_seconds", text, buckets=buckets, sum_value=self._sum_seconds)
 
 
+class _Waiting(Collector):
+    """What waits in the source, found when somebody asks."""
+
+    def __init__(self, backlog: Callable[[], Backlog]) -> None:
+        self._backlog = backlog
+
+    def describe(self) -> list[Metric]:
+        """Nothing: else all of it would be collected once at the start, when the source may not be there."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        try:
+            found = self._backlog()
+        except FieldfareError:
+            return  # the source cannot be asked now: the other metrics are told all the same
+        yield GaugeMetricFamily("fieldfare_waiting_events", "Events that no batch had yet", found.events)
+        if found.files is not None:
+            yield GaugeMetricFamily("fieldfare_waiting_files", "Files that no batch had to their ends", found.files)
+            text = "Since the oldest of the waiting files was written"
+            yield GaugeMetricFamily("fieldfare_oldest_waiting_seconds", text, found.oldest_seconds or 0.0)
+
+
 class PipelineMetrics(Watcher):
     """Counts what batches do. A context manager: the port is open inside. Port 0 takes a free one."""
 
-    def __init__(self, port: int, address: str = "127.0.0.1") -> None:
+    def __init__(self, port: int, address: str = "127.0.0.1", backlog: Callable[[], Backlog] | None = None) -> None:
         self._registry = CollectorRegistry()
+        if backlog is not None:
+            self._registry.register(_Waiting(backlog))
         try:
             self._server, self._thread = start_http_server(port, address, self._registry)
         except OSError as error:
