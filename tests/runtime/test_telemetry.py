@@ -24,6 +24,7 @@ from tests.runtime.test_webhooks import serving as serving_endpoint
 
 import fieldfare
 from fieldfare.client.tracing import current_trace, processing
+from fieldfare.handlers import Retries
 from fieldfare.messages import RecordStep
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.runtime.addresses import Addresses
@@ -117,6 +118,31 @@ def test_a_trace_goes_from_the_publisher_to_the_consumer(application: InMemorySp
     assert {f"{span.context.trace_id:032x}" for span in processed if span.context} == {trace_id}
     everything = texts(spans) + texts(application.get_finished_spans())
     assert not [secret for secret in SECRETS if secret in everything]
+
+
+def test_a_handler_is_a_part_of_the_trace(application: InMemorySpanExporter) -> None:
+    app = fieldfare.App("http://nowhere")
+    handled: list[str | None] = []
+
+    @app.on("traffic", "speed < 25", name="slow", retries=Retries(attempts_max=1))
+    async def slow(event: dict[str, Any]) -> None:
+        handled.append(current_trace())
+        raise ValueError(event["road"])
+
+    async def run_app() -> str:
+        async with app.test() as harness:
+            with trace.get_tracer("test").start_as_current_span("publish") as span:
+                await harness.publish("traffic", {"road": "A10-secret", "speed": 12})
+        return f"{span.get_span_context().trace_id:032x}"
+
+    trace_id = asyncio.run(run_app())
+    assert [each.split("-")[1] for each in handled if each is not None] == [trace_id]
+    (span,) = [
+        span for span in application.get_finished_spans() if span.name == "process traffic" and not span.status.is_ok
+    ]
+    assert span.status.description == "ValueError"
+    assert not span.events
+    assert "secret" not in span.to_json()
 
 
 @pytest.mark.parametrize("has_traces", [True, False])

@@ -4,6 +4,8 @@
         with fieldfare.client.tracing.processing(event):
             ...  # a span in the trace that began where the event was published
 
+Handlers of a `fieldfare.App` are called within such a span.
+
 Where an application does not use OpenTelemetry, nothing of it is imported, and neither of these does anything.
 """
 
@@ -32,7 +34,7 @@ def current_trace() -> str | None:
 
 @contextmanager
 def processing(event: Event[Any]) -> Iterator[None]:
-    """A span for what is done with an event, in the trace of its publication."""
+    """A span for what is done with an event, in the trace of its publication. Of an error it tells the type only."""
     spans = sys.modules.get(_SPANS)
     if spans is None or event.trace is None:
         yield
@@ -51,5 +53,11 @@ def processing(event: Event[Any]) -> Iterator[None]:
         spans.set_span_in_context(spans.NonRecordingSpan(parent)),
         spans.SpanKind.CONSUMER,
         attributes,
-    ):
-        yield
+        record_exception=False,  # its text may have what the event holds
+        set_status_on_exception=False,
+    ) as span:
+        try:
+            yield
+        except Exception as error:
+            span.set_status(spans.Status(spans.StatusCode.ERROR, type(error).__name__))
+            raise

@@ -8,3 +8,7 @@
 `app` is what applications see; `handler` says what one handler asks for, `decoding` what it is called with,
 `handler_task` runs it, `harness` runs all of them in a test, and `loading` and `reloading` are for `fieldfare run`.
 """
+
+from fieldfare.handlers.handler import Retries
+
+__all__ = ["Retries"]

@@ -11,6 +11,7 @@ from typing import Any
 from fieldfare.client.aio import Client
 from fieldfare.client.events import Event
 from fieldfare.client.subscription import Subscription
+from fieldfare.client.tracing import processing
 from fieldfare.errors import DetachedError, EventError
 from fieldfare.handlers.decoding import published
 from fieldfare.handlers.handler import Handler
@@ -72,7 +73,8 @@ class HandlerTask:
             self._refuse(subscription, event, error, error.reason, delay_seconds=0.0)  # no time heals it
             return
         try:
-            await self._publish(await self._call(argument))
+            with processing(event):
+                await self._publish(await self._call(argument))
         except asyncio.CancelledError as error:
             if not self._is_stopping:  # else it comes again by itself
                 self._refuse(subscription, event, error, "the handler was cancelled")
