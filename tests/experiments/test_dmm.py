@@ -25,11 +25,13 @@ from fieldfare.experiments.dmm.settings import (
     AR_CACHE,
     BISECTION_CACHE,
     DMM,
+    FIFTH,
     HERMES,
     NARROWEST,
     QUICK,
     RELIABLE,
     Algorithm,
+    Scale,
 )
 from fieldfare.experiments.dmm.workload import Oracle, draw_event, draw_subscriptions
 from fieldfare.experiments.results import Figure
@@ -129,6 +131,13 @@ def test_climbing_asks_more_than_bisecting() -> None:
         for algorithm in (DMM, replace(DMM, strategy=BISECTION_CACHE.strategy))
     )
     assert climbing > 2 * bisecting
+
+
+def test_a_fifth_is_one() -> None:
+    whole = Scale()
+    assert [5 * count for count in FIFTH.subscriptions] == list(whole.subscriptions)
+    assert (5 * FIFTH.peers, 5 * FIFTH.publishers) == (whole.peers, whole.publishers)
+    assert 5 * FIFTH.entries_max == whole.entries_max
 
 
 def test_conditions_mean_what_the_drawn_ranges_say() -> None:

@@ -155,8 +155,8 @@ def dmm(
     """Run the evaluation of DMM and DMM-AR again: peers without infrastructure, in the simulator.
 
     5,000 peers on a transit-stub network of 5,050 routers, up to 10,000 subscriptions. The paper's algorithm is run
-    beside ours, and Hermes with one topic, all on the same peers. Figures share runs, two at a time; each run takes one
-    to ten minutes.
+    beside ours, and Hermes with one topic, all on the same peers. Figures share runs, two at a time; each run takes
+    half a minute to five minutes. docs/experiments/dmm.md tells what was found.
 
     Figures: 8 to 17, loss, replicas.
 
