@@ -119,9 +119,9 @@ class PositionTimes:
 
     def before(self, time: float) -> Position:
         """After this position lies all that was accepted at a time or later, and little that was accepted before it."""
-        milliseconds = ceil(time * 1000)
-        if milliseconds > self._time:
+        if time * 1000 > self._time:  # which may be infinite, and then is no integer
             return self._last
+        milliseconds = ceil(time * 1000)
         number = bisect_left(self._untils, milliseconds) - 1  # the last up to which all came before that time
         return self._befores[max(number, 0)] if self._befores else START
 
