@@ -23,6 +23,10 @@ def before_call(_context: Any, case: Any, _options: Any) -> None:
         case.body["matching"] = "edge"  # it has no Spark
     if case.path.endswith("/change") and isinstance(case.body, dict):
         case.body.pop("webhook", None)  # depends on whether it has one
+        if isinstance(case.body.get("consuming"), dict):
+            case.body["consuming"].pop("is_shared", None)  # the same
+    if isinstance(case.body, dict) and isinstance(start := case.body.get("start"), dict):
+        start.pop("log", None)  # a position belongs to the log that it came from
     if case.path.endswith("/events") and case.headers:
         case.headers.pop("Idempotency-Key", None)  # of one event without an id of its own
         if "Fieldfare-Publisher" not in case.headers:

@@ -101,6 +101,7 @@ ANSWERS: Mapping[type[msgspec.Struct], type[msgspec.Struct]] = {
             Advertise,
             Change,
             DeclareTopic,
+            DeleteTopic,
             DropDeadLetters,
             PauseDelivery,
             Redrive,

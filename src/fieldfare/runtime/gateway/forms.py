@@ -25,7 +25,6 @@ from fieldfare.messages import (
 )
 from fieldfare.messages.consuming_frames import REASON_CHARACTERS_MAX, Delay, LetterIds, Positions
 from fieldfare.qos import Consuming, Durability, Matching, Offered, Published, Reliability, Requested, Seconds
-from fieldfare.runtime.cloudevents import JSON
 from fieldfare.runtime.gateway.tickets import TICKET_SECONDS, TICKET_SECONDS_MAX
 
 TRIAL_EVENTS_MAX = 1_000
@@ -77,6 +76,7 @@ class PublishHeaders(
     trace: str | None = None
 
 
+_JSON_TYPE = r"^\s*([Aa][Pp][Pp][Ll][Ii][Cc][Aa][Tt][Ii][Oo][Nn]/|[^;]*\+)[Jj][Ss][Oo][Nn]\s*(;|$)"  # as is_json
 CloudEvent: TypeAlias = Annotated[
     dict[str, Any],
     Meta(
@@ -95,7 +95,7 @@ CloudEvent: TypeAlias = Annotated[
                 "subject": {"type": ["string", "null"]},
                 "time": {"type": ["string", "null"], "format": "date-time"},
                 "dataschema": {"type": ["string", "null"]},
-                "datacontenttype": {"type": ["string", "null"], "const": JSON},
+                "datacontenttype": {"type": ["string", "null"]},
                 "traceparent": {"type": ["string", "null"]},
                 "data": {"type": ["object", "array", "string", "number", "boolean", "null"]},
                 "data_base64": {"type": "string", "contentEncoding": "base64", "format": "byte"},
@@ -103,6 +103,10 @@ CloudEvent: TypeAlias = Annotated[
             "propertyNames": {"pattern": "^([a-z0-9]{1,64}|data_base64)$"},
             "additionalProperties": {"type": ["string", "integer", "boolean", "null"]},
             "not": {"required": ["data", "data_base64"]},
+            "anyOf": [  # data that are not JSON are a string
+                {"properties": {"datacontenttype": {"pattern": _JSON_TYPE}}},
+                {"properties": {"data": {"type": ["string", "null"]}}},
+            ],
         },
     ),
 ]

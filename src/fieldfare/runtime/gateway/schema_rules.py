@@ -10,7 +10,12 @@ _NOTHING = {"type": "null"}
 
 def _only(chosen: str, what: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
     """One member is given, and the others are not, or say nothing."""
-    return {"required": [chosen], "properties": {chosen: dict(what), **others}}
+    return {"type": "object", "required": [chosen], "properties": {chosen: dict(what), **others}}
+
+
+def _either(*members: Mapping[str, Any]) -> dict[str, Any]:
+    """Of some members at least one is as it says."""
+    return {"anyOf": [{"properties": dict(each)} for each in members]}
 
 
 RULES: Mapping[str, dict[str, Any]] = {
@@ -19,12 +24,19 @@ RULES: Mapping[str, dict[str, Any]] = {
             _only("position", {"type": "integer"}, {"time": _NOTHING, "beginning": {"const": False}}),
             _only("time", {"type": "number"}, {"position": _NOTHING, "beginning": {"const": False}}),
             _only("beginning", {"const": True}, {"position": _NOTHING, "time": _NOTHING}),
-        ]
+        ],
     },
+    "NewStart": {"examples": [{"start": {"beginning": True}}, {"start": {"position": 7}}, {"start": {"time": 1.8e9}}]},
     "Acknowledgement": {
         "oneOf": [
             _only("position", {"type": "integer"}, {"positions": _NOTHING}),
             _only("positions", {"type": "array"}, {"position": _NOTHING}),
+        ]
+    },
+    "NewSubscription": {
+        "allOf": [
+            _either({"after": _NOTHING}, {"start": _NOTHING}),
+            _either({"webhook": _NOTHING}, {"consuming": {"properties": {"is_shared": {"const": False}}}}),
         ]
     },
 }
