@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from fieldfare import connect, connect_sync
 from fieldfare.client.sync import SyncClient
 
 LEASE = ("--lease-seconds", "1")
+_DECLARED_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,22 @@ class Laboratory:
 
     def offered(self, topic: str) -> dict[str, Any]:
         """What a topic at the service offers."""
+        (offered,) = (item["offered"] for item in self._topics() if item["topic"] == topic)
+        return dict(offered)
 
+    def until_declared(self, topic: str) -> None:
+        """Wait until a topic is known at the service."""
+        deadline = time.monotonic() + _DECLARED_SECONDS
+        while all(item["topic"] != topic for item in self._topics()):
+            assert time.monotonic() < deadline, f"{topic} was not declared"
+            time.sleep(0.1)
+
+    def _topics(self) -> list[dict[str, Any]]:
         async def ask() -> list[dict[str, Any]]:
             async with connect(f"http://127.0.0.1:{self.port}", token=self.token) as client:
                 return await client.topics()
 
-        (offered,) = (item["offered"] for item in asyncio.run(ask()) if item["topic"] == topic)
-        return dict(offered)
+        return asyncio.run(ask())
 
     def bridge(self, network: Network, name: str, *options: str) -> BridgeProcess:
         return BridgeProcess(network, self.port, name, self.folder, *LEASE, *options)

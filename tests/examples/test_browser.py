@@ -59,6 +59,7 @@ def test_a_page_shows_events_also_after_the_service_was_away(tmp_path: Path, way
         ServiceProcess(data, "--config", str(config)) as service,
         page_server(page_port, service.url, token) as page,
     ):
+        httpx.put(f"{service.url}/v1/topics/traffic", json={}, headers=headers).raise_for_status()
         subscription = {"topic": "traffic", "condition": "speed < 25", "name": "mine"}
         made = httpx.post(f"{service.url}/v1/subscriptions", json=subscription, headers=headers)
         assert made.status_code == 201

@@ -216,6 +216,7 @@ def test_a_revoked_token_takes_its_tickets_with_it_and_no_log_has_them(tmp_path:
             asyncio.timeout(SECONDS_MAX),
             httpx.AsyncClient(base_url=service.url, headers=headers, timeout=SECONDS_MAX) as client,
         ):
+            (await client.put("/v1/topics/traffic", json={})).raise_for_status()
             await subscribed(client, "mine")
             made = await ticket_for(client, "mine", lifetime_seconds=600)
             await published(client, {"n": 1})
