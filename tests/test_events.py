@@ -60,11 +60,9 @@ ranges = st.fixed_dictionaries({"low": plain, "high": plain})
 
 def step_by_step(text: bytes) -> dict[str, Any]:
     attributes = attributes_of(json_values(text))
-    plain = {name: value for name, value in attributes.items() if not isinstance(value, list)}
-    batch_of_rows([plain], plain)
-    for name, value in attributes.items():
-        if isinstance(value, list):
-            batch_of_rows([{name: member} for member in members_of(value)], [name])
+    for name, value in attributes.items():  # in their order, so that the first fault is the one that is told
+        members = members_of(value) if isinstance(value, list) else [value]
+        batch_of_rows([{name: member} for member in members], [name])
     return attributes
 
 

@@ -95,7 +95,7 @@ def test_lone_surrogates_are_an_error(text: str) -> None:
     assert X.match({"unused": text}) == ["none"]  # what no subscription asks for is not looked at
 
 
-@pytest.mark.parametrize("value", [[1], b"bytes", 1j, object(), datetime.time(12), datetime.timedelta(1)])
+@pytest.mark.parametrize("value", [b"bytes", 1j, object(), datetime.time(12), datetime.timedelta(1)])
 def test_values_of_other_types_are_an_error(value: Any) -> None:
     with pytest.raises(EventError) as caught:
         X.match({"x": value})
@@ -134,7 +134,6 @@ def test_a_column_of_nulls() -> None:
 
 
 UNSUPPORTED = [
-    pa.array([[1], None]),
     pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int64())),
     pa.array([b"a", None]),
     pa.array([{"low": 1, "top": 2}, None]),

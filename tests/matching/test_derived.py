@@ -13,7 +13,7 @@ from tests.matching.strategies import typed_table
 
 from fieldfare import Index, Range
 from fieldfare.language import compile, compile_many, explain  # noqa: A004
-from fieldfare.language.explain import expression_text
+from fieldfare.language.explanation import expression_text
 from fieldfare.matching import evaluation, oracle, snapshot
 from fieldfare.matching.masks import BoxMasks
 from fieldfare.matching.promotion import DERIVED_AXES_MAX

@@ -4,8 +4,32 @@
 attribute's axis; `normal_form` multiplies them out into boxes; `shapes` and `columns` do it for a million at once.
 """
 
-from fieldfare.language.compiler import Compiled, compile, compile_many, effort  # noqa: A004 - see there
-from fieldfare.language.explain import explain
-from fieldfare.language.limits import Limits
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fieldfare.language.compiler import Compiled, compile, compile_many, effort  # noqa: A004 - see there
+    from fieldfare.language.explanation import explain
+    from fieldfare.language.limits import Limits
 
 __all__ = ["Compiled", "Limits", "compile", "compile_many", "effort", "explain"]
+
+_MODULES = {
+    "Compiled": "compiler",
+    "Limits": "limits",
+    "compile": "compiler",
+    "compile_many": "compiler",
+    "effort": "compiler",
+    "explain": "explanation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used: who reads events only, and no conditions, does without the parser."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value

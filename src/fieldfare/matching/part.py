@@ -98,7 +98,8 @@ class Part:
     @cached_property
     def _has_several(self) -> npt.NDArray[np.bool_]:
         """Whether each owner has several boxes."""
-        owners = self.owners[: LANES * len(self.tree.alive)][self.alive()]
+        alive = self.alive()
+        owners = self.owners[: len(alive)][alive]  # the places after them are padding
         several: npt.NDArray[np.bool_] = np.bincount(owners, minlength=self.owner_count) > 1
         return several
 
