@@ -133,7 +133,7 @@ class WrongPeer(Peer):
 
 
 def test_a_peer_whose_counts_differ_prints_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PEERS, "wrong", WrongPeer("wrong later", "", ""))
+    monkeypatch.setitem(PEERS, "wrong", WrongPeer("wrong later", "", "Wrong"))
     with pytest.raises(BenchVerificationError, match="where another engine finds"):
         run(tiny("bluedove", peers=("wrong",)), quiet)
 

@@ -81,10 +81,10 @@ def render(results: Sequence[EngineResult]) -> Table:
     peers = list(dict.fromkeys(name for result in results for name in result.peers))
     table = Table(title="Events per second on one core, ours and the peers", caption=_CAPTION, collapse_padding=True)
     table.add_column("workload")
-    for heading in ("subscriptions", "matches\n/event", "ours", "pairs/s", "of\nlimit", "build\ns", "bytes\n/sub"):
+    for heading in ("subscrip-\ntions", "matches\n/event", "ours", "pairs\n/s", "of\nlimit", "build\ns", "bytes\n/sub"):
         table.add_column(heading, justify="right")
     for name in peers:
-        table.add_column(name, justify="right")
+        table.add_column(name if len(name) <= 6 else f"{name[:5]}-\n{name[5:]}", justify="right")
     table.add_column("ratio", justify="right", style="bold")
     for result in results:
         table.add_row(*_row(result, peers))
