@@ -201,7 +201,7 @@ def test_unsound_subscriptions_fail_before_any_task(
 def test_events_that_cannot_be_matched_fail_before_any_task(spark: SparkSession) -> None:
     wanted = subscriptions(spark, {"cheap": "price < 10"})
     with pytest.raises(EventError, match="price"):
-        match(spark.createDataFrame([([1.0],)], "price ARRAY<DOUBLE>"), wanted)
+        match(spark.createDataFrame([(bytearray(b"1"),)], "price BINARY"), wanted)
     with pytest.raises(EventError, match="subscription_ids"):
         match(spark.createDataFrame([(1, "x")], "price INT, subscription_ids STRING"), wanted)
     with pytest.raises(EventError, match="two columns"):
