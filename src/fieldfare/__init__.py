@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from fieldfare.deferred import deferred_names
 from fieldfare.errors import FieldfareError
 
 if TYPE_CHECKING:
@@ -43,26 +44,23 @@ __all__ = [
 __version__ = "0.4.0"
 
 _HOMES = {
-    "App": "fieldfare.handlers.app",
-    "Index": "fieldfare.matching.index",
-    "Range": "fieldfare.model",
-    "compile": "fieldfare.language",
-    "connect": "fieldfare.client.aio",
-    "connect_sync": "fieldfare.client.sync",
-    "embedded": "fieldfare.runtime.embedded",
-    "explain": "fieldfare.language",
-    "peer": "fieldfare.runtime.peers.peer",
+    "App": "handlers.app",
+    "Index": "matching.index",
+    "Range": "model",
+    "compile": "language",
+    "connect": "client.aio",
+    "connect_sync": "client.sync",
+    "embedded": "runtime.embedded",
+    "explain": "language",
+    "peer": "runtime.peers.peer",
 }
+_public_name = deferred_names(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> Any:
     if name == "pipeline":
         return importlib.import_module("fieldfare.pipeline")  # which says what to install where Spark is missing
-    if name not in _HOMES:
-        raise AttributeError(f"module 'fieldfare' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+    return _public_name(name)
 
 
 def __dir__() -> list[str]:

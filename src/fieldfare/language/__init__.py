@@ -6,8 +6,9 @@ attribute's axis; `normal_form` multiplies them out into boxes; `shapes` and `co
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fieldfare.deferred import deferred_names
 
 if TYPE_CHECKING:
     from fieldfare.language.compiler import Compiled, compile, compile_many, effort  # noqa: A004 - see there
@@ -16,20 +17,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Compiled", "Limits", "compile", "compile_many", "effort", "explain"]
 
-_MODULES = {
-    "Compiled": "compiler",
-    "Limits": "limits",
-    "compile": "compiler",
-    "compile_many": "compiler",
-    "effort": "compiler",
-    "explain": "explanation",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a name when it is first used: who reads events only, and no conditions, does without the parser."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+# Who reads events only, and no conditions, does without the parser.
+__getattr__ = deferred_names(
+    __name__,
+    {
+        "Compiled": "compiler",
+        "Limits": "limits",
+        "compile": "compiler",
+        "compile_many": "compiler",
+        "effort": "compiler",
+        "explain": "explanation",
+    },
+)

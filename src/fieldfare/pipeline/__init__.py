@@ -5,9 +5,9 @@ This is the only package that imports PySpark, and it can be imported only where
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from fieldfare.deferred import deferred_names
 from fieldfare.errors import MissingDependencyError
 
 try:
@@ -39,25 +39,20 @@ __all__ = [
     "match",
 ]
 
-_MODULES = {
-    "FolderSource": "source",
-    "KafkaSink": "kafka.address",
-    "KafkaSource": "kafka.source",
-    "KafkaTopic": "kafka.address",
-    "LakeTableSink": "tables.address",
-    "Pipeline": "run",
-    "PipelineOptions": "run",
-    "PostgresSink": "tables.address",
-    "SchemaRegistry": "kafka.schema_registry",
-    "Watcher": "watching",
-    "match": "join",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: Spark's many Python processes each need few of them."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+# Spark starts many Python processes, each of which needs few of them.
+__getattr__ = deferred_names(
+    __name__,
+    {
+        "FolderSource": "source",
+        "KafkaSink": "kafka.address",
+        "KafkaSource": "kafka.source",
+        "KafkaTopic": "kafka.address",
+        "LakeTableSink": "tables.address",
+        "Pipeline": "run",
+        "PipelineOptions": "run",
+        "PostgresSink": "tables.address",
+        "SchemaRegistry": "kafka.schema_registry",
+        "Watcher": "watching",
+        "match": "join",
+    },
+)

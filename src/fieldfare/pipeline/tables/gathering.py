@@ -29,7 +29,7 @@ from fieldfare.pipeline.reports import BadEvent
 from fieldfare.pipeline.writer import WriteOptions, output_errors
 from fieldfare.store.outputs import BATCH_ID, CommittedBatch, WrittenFile, batch_folder
 
-NONE_YET = -1
+NONE_YET = -1  # where the id of the last batch is asked for
 _OVERTAKEN_MAX = 20  # appends in a row that somebody else's commit overtook
 
 

@@ -27,6 +27,7 @@ from fieldfare.durable import make_folder
 from fieldfare.errors import MissingDependencyError, TableError, TableUnavailableError
 from fieldfare.pipeline.reports import BadEvent
 from fieldfare.pipeline.tables.address import PostgresSink
+from fieldfare.pipeline.tables.gathering import NONE_YET
 from fieldfare.pipeline.tables.postgres_rows import UnstorableRow, column_type, csv_pieces
 from fieldfare.pipeline.writer import WriteOptions, output_errors
 from fieldfare.store.outputs import BATCH_ID, CommittedBatch, WrittenFile
@@ -37,7 +38,6 @@ try:
 except ImportError as error:
     raise MissingDependencyError("an output in PostgreSQL needs psycopg: pip install 'fieldfare[postgres]'") from error
 
-NONE_YET = -1
 _COMMITS = sql.SQL("fieldfare_commits")
 _LASTING = ("22", "23", "28", "3D", "3F", "42")  # classes of SQLSTATE: data, constraints, rights, names, syntax
 
