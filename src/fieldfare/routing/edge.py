@@ -28,13 +28,11 @@ from fieldfare.messages import (
     DeclareTopic,
     DeleteTopic,
     Detach,
-    Done,
     DropDeadLetters,
     EdgesPinged,
     Effect,
     EventsStored,
     Fetched,
-    Follows,
     HandedOver,
     Identity,
     Input,
@@ -50,7 +48,6 @@ from fieldfare.messages import (
     Opened,
     PauseDelivery,
     PipelineMatched,
-    Position,
     Publish,
     Received,
     Record,
@@ -71,7 +68,6 @@ from fieldfare.messages import (
     WebhookCalled,
     WebhookChecked,
 )
-from fieldfare.qos import unmet
 from fieldfare.routing import listing, recovery
 from fieldfare.routing.asked_publishers import AskedPublishers
 from fieldfare.routing.auditing import Auditing
@@ -83,8 +79,7 @@ from fieldfare.routing.exported_interest import ExportedVersion, ShrinkingIntere
 from fieldfare.routing.exporting import ExportReader
 from fieldfare.routing.handing import HandedPart
 from fieldfare.routing.home_conditions import RegisteredPart, Registration
-from fieldfare.routing.home_search import HomeSearch, NamedRequest
-from fieldfare.routing.interest import CompiledConditions
+from fieldfare.routing.home_search import HomeSearch
 from fieldfare.routing.lag import CountingKey
 from fieldfare.routing.moved_publisher import (
     AdoptionOfPublisher,
@@ -94,6 +89,7 @@ from fieldfare.routing.moved_publisher import (
 )
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.origin import Arrival
+from fieldfare.routing.other_edges import OtherEdges
 from fieldfare.routing.overlay import EdgeOverlay, GapAtHome, OverlayOptions, OverlayPorts
 from fieldfare.routing.pending import PendingPorts, PendingSubscription
 from fieldfare.routing.pipeline_batches import BatchPorts, PendingBatch, PipelineBatches
@@ -103,7 +99,7 @@ from fieldfare.routing.publisher_advertisements import AdvertisingPorts, Publish
 from fieldfare.routing.publisher_moves import AdoptionTimer, MovePorts, PublisherMoves
 from fieldfare.routing.publishing import Publishing, PublishingPorts
 from fieldfare.routing.quotas import Quotas, Usage
-from fieldfare.routing.refusal import Refusal, require
+from fieldfare.routing.refusal import Refusal
 from fieldfare.routing.replay import ReplayedEvents
 from fieldfare.routing.replaying_own_log import OwnLogPiece, PausedPublishers
 from fieldfare.routing.statistics import (
@@ -126,10 +122,11 @@ from fieldfare.routing.subscription_requests import (
     SubscriptionRequests,
     SubscriptionUpdate,
 )
-from fieldfare.routing.taker import Entry, Taker
+from fieldfare.routing.taker import Entry
 from fieldfare.routing.takers import Takers
 from fieldfare.routing.ticket_rights import require_own_subscription
 from fieldfare.routing.topic import Topic, TopicChange, Topics
+from fieldfare.routing.topic_declaring import DeclaringPorts, TopicDeclaring
 from fieldfare.routing.topic_deleting import DeletingPorts, EndingTopic, TopicDeleting
 from fieldfare.routing.tracing import TraceSteps
 from fieldfare.routing.webhooks import RetryTimer, WebhookCalls
@@ -163,6 +160,7 @@ class Edge:
         emit = self._effects.append
         self.takers, self.links = Takers(), ClientLinks()
         self.topics = Topics(options, emit, self.takers.get)
+        self.others = OtherEdges(self.topics)
         self.replies, self.timers, self.log = Replies(emit), Timers(emit), LogPort(emit)
         self.positions, self.quotas = Positions(self.log), Quotas(options.quotas)
         self._pipeline, self._compiler, self._webhook_checks = Asking(emit), Asking(emit), Asking(emit)
@@ -184,13 +182,13 @@ class Edge:
                 self.timers,
                 self._match_ready,
                 self._is_handing,
-                self._is_early,
-                self._use_to_publish,
-                self._pass_over,
+                self.others.is_early,
+                self.others.use_to_publish,
+                self.others.pass_over,
             ),
         )
         self.advertisements = PublisherAdvertisements(
-            AdvertisingPorts(self.topics, self.replies, self._tell_advertised, self._advertised_changed)
+            AdvertisingPorts(self.topics, self.replies, self._tell_advertised, self.others.advertised_changed)
         )
         self.asked = AskedPublishers(self.advertisements, self.moves, self.replies)
         self.publishing = Publishing(
@@ -205,7 +203,7 @@ class Edge:
                 self._pipeline,
                 self._deliver,
                 self._deliver_matched,
-                self._export,
+                self.others.export,
                 self.moves,
                 self.advertisements,
                 self._step_soon,
@@ -226,9 +224,9 @@ class Edge:
                 self.quotas,
                 self.timers,
                 self.deliveries,
-                self._search,
-                self._adopt,
-                self._unwant,
+                self.others.search,
+                self.others.adopt,
+                self.others.unwant,
             ),
             PendingPorts(
                 self.topics,
@@ -240,10 +238,10 @@ class Edge:
                 self._pipeline,
                 self._compiler,
                 self._webhook_checks,
-                self._want,
-                self._unregister,
+                self.others.want,
+                self.others.unregister,
                 self._confirm,
-                self._settled,
+                self.others.settled,
                 EdgeTimer.STEP,
             ),
         )
@@ -257,10 +255,14 @@ class Edge:
                 self.replies,
                 self.log,
                 self.positions,
-                self._search,
+                self.others.search,
             )
         )
-        self.overlay = None if overlay is None else self._make_overlay(overlay)
+        self.declaring = TopicDeclaring(
+            DeclaringPorts(self.topics, self.replies, self.log, self.subscribing, lambda: self.overlay),
+            has_pipeline=options.has_pipeline,
+        )
+        self.overlay = self.others.overlay = None if overlay is None else self._make_overlay(overlay)
         self.deleting = TopicDeleting(
             DeletingPorts(
                 self.topics, self.replies, self.log, self.positions, self.subscribing, self.publishing, self.deliveries
@@ -276,9 +278,9 @@ class Edge:
                 self.quotas,
                 self.deliveries,
                 emit,
-                self._cursors_of,
-                self._is_remote,
-                self._export_matched,
+                self.others.cursors_of,
+                self.others.is_remote,
+                self.others.export_matched,
             )
         )
         self._handlers = self._input_handlers()
@@ -303,7 +305,7 @@ class Edge:
             self.subscribing.has,
             self._searched,
             lambda search, refusal: self.replies.refuse(search.link, search.frame.ref, refusal),
-            self._not_offered,
+            self.declaring.not_offered,
             self.subscribing.pending.confirmed,
             self.subscribing.pending.not_confirmed,
             self.deliveries.tell_of_budget,
@@ -408,7 +410,7 @@ class Edge:
             ConditionsCompiled: self._compiled,
             InterestMerged: self._merged,
             InterestSummarised: self._summarised,
-            OfferAnswered: self._offered,
+            OfferAnswered: self.declaring.offered,
             WebhookChecked: self._webhook_checked,
             WebhookCalled: self._webhook_called,
             HandedOver: self._handed_over,
@@ -433,7 +435,7 @@ class Edge:
             Redrive: self.requests.redrive,
             DropDeadLetters: self.requests.drop_dead_letters,
             Unsubscribe: self.subscribing.unsubscribe,
-            DeclareTopic: self._declare,
+            DeclareTopic: self.declaring.declare,
             DeleteTopic: self.deleting.delete,
             List: self._list,
             Advertise: self.advertisements.advertise,
@@ -455,7 +457,7 @@ class Edge:
             EndingSubscription: lambda waiter, _: self.subscribing.ended(waiter),
             SubscriptionUpdate: self.requests.stored,
             LettersUpdate: self.requests.letters_stored,
-            TopicChange: lambda waiter, _: self._declared(waiter),
+            TopicChange: lambda waiter, _: self.declaring.declared(waiter),
             EndingTopic: lambda waiter, _: self.deleting.deleted(waiter),
             SettlingPublisher: self.moves.settled,
             SealOfPublisher: self.moves.seal_stored,
@@ -469,7 +471,7 @@ class Edge:
             EndingSubscription: self.subscribing.not_ended,
             SubscriptionUpdate: self.requests.not_stored,
             LettersUpdate: self.requests.not_stored,
-            TopicChange: self._not_declared,
+            TopicChange: self.declaring.not_declared,
             EndingTopic: self.deleting.not_deleted,
             SettlingPublisher: self.moves.not_settled,
             SealOfPublisher: self.moves.seal_failed,
@@ -667,71 +669,12 @@ class Edge:
 
     # Other edges
 
-    def _cursors_of(self, topic: Topic) -> dict[str, Position]:
-        return {} if self.overlay is None else self.overlay.imports.cursors_of(topic.key)
-
-    def _is_remote(self, topic: Topic, subscription_id: str) -> bool:
-        return self.overlay is not None and self.overlay.home_conditions.has(topic, subscription_id)
-
-    def _export_matched(self, topic: Topic, record: EventsStored, now: float) -> None:
-        if self.overlay is not None:
-            self.overlay.export_matched(topic, record, now)
-
-    def _unregister(self, topic: Topic, subscription_id: str) -> None:
-        if self.overlay is not None:
-            self.overlay.registrations.remove(topic, subscription_id)
-
-    def _export(
-        self,
-        topic: Topic,
-        entries: Sequence[Entry],
-        rows: Sequence[dict[str, Any]],
-        follows: Mapping[Position, Follows],
-        now: float,
-    ) -> None:
-        if self.overlay is not None:
-            self.overlay.export(topic, entries, rows, follows, now)
-
-    def _pass_over(self, topic: Topic, now: float) -> None:
-        if self.overlay is not None:
-            self.overlay.pass_over(topic, now)
-
-    def _is_early(self, topic: Topic, follows: Follows) -> bool:
-        return self.overlay is not None and self.overlay.imports.is_early(topic, follows)
-
     def _tell_advertised(self, advertisement: PublisherAdvertisement, now: float) -> None:
-        self._use_to_publish(advertisement.topic)
+        self.others.use_to_publish(advertisement.topic)
         if self.overlay is None:
             self.advertisements.known(advertisement)
         else:
             self.overlay.advertised.tell(advertisement, now)
-
-    def _advertised_changed(self, topic: Topic) -> None:
-        if self.overlay is not None:
-            self.overlay.advertised.changed(topic)
-
-    def _use_to_publish(self, topic: Topic) -> None:
-        topic.has_publisher = True
-        if self.overlay is not None:
-            self.overlay.counts.use_to_publish(topic)
-
-    def _want(self, topic: Topic, compiled: CompiledConditions) -> None:
-        if self.overlay is not None:
-            self.overlay.want(topic, compiled)
-
-    def _unwant(self, taker: Taker) -> None:
-        if self.overlay is not None:
-            self.overlay.unwant(self.topics.of(taker), taker.subscription)
-
-    def _settled(self, topic: Topic) -> None:
-        if self.overlay is not None:
-            self.overlay.counts.changed(topic)
-
-    def _search(self, link: str, identity: Identity, frame: NamedRequest, now: float) -> bool:
-        return self.overlay is not None and self.overlay.search(link, identity, frame, now)
-
-    def _adopt(self, link: str, tenant: str, frame: Subscribe) -> PendingSubscription | None:
-        return None if self.overlay is None else self.overlay.replays.adopt(link, tenant, frame)
 
     def _searched(self, search: HomeSearch, now: float) -> None:
         """No other edge has what a client asked for: if it is to be made, it is made here; else there is none."""
@@ -754,60 +697,10 @@ class Edge:
         else:
             self.overlay.confirming.begin(pending, now)
 
-    # Topics and lists
+    # Lists
 
     def _list(self, link: str, identity: Identity, frame: List, now: float) -> None:
         is_elsewhere = frame.subscription is not None and not self.subscribing.has(identity.tenant, frame.subscription)
-        if is_elsewhere and self._search(link, identity, frame, now):
+        if is_elsewhere and self.others.search(link, identity, frame, now):
             return
         self.replies.send(link, Listed(frame.ref, *listing.page(self, identity, frame, now)))
-
-    def _declare(self, link: str, identity: Identity, frame: DeclareTopic, now: float) -> None:
-        require(identity, "manage", frame.topic)
-        topic = self.topics.get_or_make(identity.tenant, frame.topic)
-        if topic.is_ending:
-            raise Refusal("busy", f"the topic {topic.name!r} is just being deleted: try again")
-        if frame.matching == "spark" and not self._options.has_pipeline and not topic.is_matched_elsewhere:
-            if self.overlay is not None and self.overlay.is_unknown(topic):
-                raise Refusal("busy", "it is not known yet whether the pipeline of another edge matches it: try again")
-            raise Refusal("invalid", "this service has no Spark pipeline: start it with --spark, or match at the edge")
-        for subscription in self.subscribing.of_topic(topic):
-            if frame.matching != topic.matching:
-                raise Refusal("invalid", "a topic that has subscriptions is matched where it is: end them first")
-            if reason := unmet(frame.offered, subscription.qos):
-                raise Refusal("qos", f"the subscription {subscription.id!r} needs more: {reason}")
-        if self.overlay is not None:
-            self.overlay.offers.check_none_late(topic)
-        change = TopicChange(topic, link, frame)
-        topic.change_count += 1
-        if self.overlay is None:
-            self.log.append(change.record, change)
-        else:
-            self.overlay.counts.use(topic)
-            self.overlay.offers.offer(change, now)
-
-    def _offered(self, message: OfferAnswered, _: float) -> None:
-        """All edges offer the same now; or they do not, and why."""
-        if self.overlay is None or (change := self.overlay.offers.answered(message)) is None:
-            return
-        if message.failure is None:
-            self.log.append(change.record, change)
-        else:
-            self._not_offered(change, message.failure)
-
-    def _not_offered(self, change: TopicChange, reason: str) -> None:
-        change.topic.change_count -= 1
-        self.replies.refuse(change.link, change.frame.ref, Refusal("busy", reason))
-
-    def _declared(self, change: TopicChange) -> None:
-        topic, frame = change.topic, change.frame
-        topic.change_count -= 1
-        before = topic.matching
-        topic.offered, topic.matching, topic.home = frame.offered, frame.matching, change.home
-        if self.overlay is not None and topic.matching != before:
-            self.overlay.matching_changed(topic)
-        self.replies.send(change.link, Done(frame.ref))
-
-    def _not_declared(self, change: TopicChange, reason: str) -> None:
-        change.topic.change_count -= 1
-        self.replies.refuse(change.link, change.frame.ref, Refusal("storage", reason))
