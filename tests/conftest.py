@@ -138,10 +138,11 @@ _SPARK_FILES = {
     "matching/test_equality",
     "matching/test_expressions",
     "tables/test_tables_from_spark",
-    "docs/test_docs",
 }
+_SPARK_PAGES = ("[README]", "[pipeline]")  # pages of the documentation that use that session, too
 _KAFKA_FILES = {"kafka/test_output", "kafka/test_reader"}  # files that share one broker
 _DIVISIBLE_FILES = {  # their tests share nothing: any worker may take one
+    "docs/test_docs",
     "faults/test_edge",
     "overlay/test_overlay_seeds",
     "runtime/test_service",
@@ -176,7 +177,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file = _file(nodeid)
             if file in _KAFKA_FILES:
                 return "kafka"
-            return "spark" if file in _SPARK_FILES else nodeid if file in _DIVISIBLE_FILES else file
+            if file in _SPARK_FILES or (file == "docs/test_docs" and nodeid.endswith(_SPARK_PAGES)):
+                return "spark"
+            return nodeid if file in _DIVISIBLE_FILES else file
 
     return Scheduling(config, log)
 
