@@ -6,15 +6,15 @@ named by its place: the file and the key, or the variable `FIELDFARE_<SECTION>_<
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from fieldfare.errors import ConfigError
+from fieldfare.files.sections import Given, filled, one_of, read_toml
 from fieldfare.messages import Name
 from fieldfare.messages.wording import NAME_RULE, in_words
 from fieldfare.qos import Matching, Offered
@@ -197,15 +197,7 @@ class Settings(_Section, frozen=True):
         )
 
 
-class _Given(NamedTuple):
-    """A setting as somebody gave it."""
-
-    where: str
-    value: Any
-    is_text: bool = False  # of an environment variable, where everything is
-
-
-_Tables: TypeAlias = dict[str, dict[str, _Given]]  # by section and key; that of a topic is "topics.NAME"
+_Tables: TypeAlias = dict[str, dict[str, Given]]  # by section and key; that of a topic is "topics.NAME"
 _NAMED_SECTIONS: Mapping[str, type[msgspec.Struct]] = {"topics": Topic, "quotas": TenantQuota}
 _SECTIONS: Mapping[str, type[msgspec.Struct]] = {
     "server": Server,
@@ -237,9 +229,9 @@ def load(
     for section, table in given.items():
         kind, _, name = section.partition(".")
         if name:
-            sections.setdefault(kind, {})[name] = _filled(_NAMED_SECTIONS[kind], table, problems)
+            sections.setdefault(kind, {})[name] = filled(_NAMED_SECTIONS[kind], table, problems, _why)
         else:
-            sections[kind] = _filled(_SECTIONS[kind], table, problems)
+            sections[kind] = filled(_SECTIONS[kind], table, problems, _why)
     if problems:
         raise ConfigError(*problems)
     return Settings(**sections)
@@ -247,12 +239,7 @@ def load(
 
 def _in_file(file: Path) -> _Tables:
     """What a file says. Its relative paths are relative to its folder, wherever the service is started."""
-    try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
-    except ValueError as error:  # what tomllib raises, and decoding too
-        raise ConfigError(f"{file}: not TOML: {error}") from error
+    document = read_toml(file)
     _check_tables(document, file)
     document.setdefault("server", {}).setdefault("data", Server().data)
     for section, keys in _PATHS.items():
@@ -260,7 +247,7 @@ def _in_file(file: Path) -> _Tables:
         table.update({key: str(file.parent / table[key]) for key in keys if isinstance(table.get(key), str)})
     named = {f"{kind}.{name}": table for kind in _NAMED_SECTIONS for name, table in document.pop(kind, {}).items()}
     return {
-        section: {key: _Given(f"{file}: {section}.{key}", value) for key, value in table.items()}
+        section: {key: Given(f"{file}: {section}.{key}", value) for key, value in table.items()}
         for section, table in (document | named).items()
     }
 
@@ -277,7 +264,7 @@ def is_name(text: str) -> bool:
 def _check_tables(document: Mapping[str, Any], file: Path) -> None:
     """Raise if the sections of a file are not those there can be; what they hold is not looked at."""
     known = (*_SECTIONS, *_NAMED_SECTIONS)
-    problems = [f"{file}: there is no section [{name}]; {_one_of(known)}" for name in document if name not in known]
+    problems = [f"{file}: there is no section [{name}]; {one_of(known)}" for name in document if name not in known]
     tables = {name: table for name, table in document.items() if name in known}
     for kind in _NAMED_SECTIONS:
         if isinstance(named := tables.get(kind), dict):
@@ -302,53 +289,16 @@ def _in_environment(environment: Mapping[str, str]) -> _Tables:
         for section, table in tables.items():
             prefix = f"FIELDFARE_{section.upper()}_"
             if variable.startswith(prefix):
-                table[variable.removeprefix(prefix).lower()] = _Given(variable, text, is_text=True)
+                table[variable.removeprefix(prefix).lower()] = Given(variable, text, is_text=True)
     return tables
 
 
 def _in_arguments(arguments: Mapping[str, Mapping[str, Any]]) -> _Tables:
     return {
-        section: {key: _Given(f"--{key.replace('_', '-')}", value) for key, value in table.items() if value is not None}
+        section: {key: Given(f"--{key.replace('_', '-')}", value) for key, value in table.items() if value is not None}
         for section, table in arguments.items()
     }
 
 
-_Filled = TypeVar("_Filled", bound=msgspec.Struct)
-
-
-def _filled(kind: type[_Filled], table: Mapping[str, _Given], problems: list[str]) -> _Filled:
-    """A section, with its defaults where nothing was given, or nothing right: that goes to the problems."""
-    types = {field.name: field.type for field in msgspec.structs.fields(kind)}
-    values = {}
-    for key, (where, value, is_text) in table.items():
-        if key not in types:
-            problems.append(f"{where}: there is no such setting; {_one_of(types)}")
-            continue
-        try:
-            found = _items(value) if is_text and _is_list(types[key]) else value
-            values[key] = msgspec.convert(found, types[key], strict=not is_text)
-        except msgspec.ValidationError as error:
-            problems.append(f"{where}: {_allowed(types[key]) or _why(error)}")
-    return kind(**values)
-
-
-def _is_list(kind: Any) -> bool:
-    return isinstance(msgspec.inspect.type_info(kind), msgspec.inspect.VarTupleType)
-
-
-def _items(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",") if item.strip()]
-
-
-def _allowed(kind: Any) -> str | None:
-    """What is allowed, where msgspec itself does not say it."""
-    info = msgspec.inspect.type_info(kind)
-    return _one_of(info.values) if isinstance(info, msgspec.inspect.LiteralType) else None
-
-
 def _why(error: msgspec.ValidationError) -> str:
     return in_words(error).replace(f"Expected `str` matching regex {ADDRESS_PATTERN!r}", ADDRESS_RULE)
-
-
-def _one_of(names: Iterable[object]) -> str:
-    return f"allowed: {', '.join(str(name) for name in names)}"
