@@ -134,6 +134,7 @@ _SPARK_FILES = {
     "pipeline/test_join",
     "pipeline/test_output",
     "pipeline/test_output_rows",
+    "pipeline/test_several",
     "kafka/test_pipeline",
     "matching/test_equality",
     "matching/test_expressions",
@@ -214,6 +215,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = (
         SparkSession.builder.master("local[2,4]")  # a failed task is tried up to 4 times, as on a cluster
         .appName("fieldfare tests")
+        .config("spark.scheduler.mode", "FAIR")  # among the pools of several pipelines
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.local.dir", str(folder / "local"))

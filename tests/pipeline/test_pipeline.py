@@ -21,7 +21,7 @@ from fieldfare import Index
 from fieldfare.errors import OutputError, PipelineError
 from fieldfare.forwarding import Policy
 from fieldfare.pipeline.backlog import Backlog, folder_backlog
-from fieldfare.pipeline.metrics import PipelineMetrics
+from fieldfare.pipeline.metrics import MetricsServer, PipelineMetrics
 from fieldfare.pipeline.output import CommittedBatch, WriteOptions
 from fieldfare.pipeline.run import Pipeline, PipelineOptions
 from fieldfare.pipeline.source import FolderSource
@@ -377,14 +377,15 @@ def test_metrics_are_served_while_it_runs(place: Place) -> None:
     table = events(0, 300)
     place.append("0.parquet", table)
     arguments = place.folder / "in", place.options.checkpoint, place.source.ledger
-    with PipelineMetrics(0, backlog=lambda: folder_backlog(*arguments, time.time())) as metrics:
-        before = urllib.request.urlopen(metrics.address).read().decode()  # noqa: S310 - our own loopback address
+    metrics = PipelineMetrics(lambda: folder_backlog(*arguments, time.time()))
+    with MetricsServer(0, {"": metrics}) as server:
+        before = urllib.request.urlopen(server.address).read().decode()  # noqa: S310 - our own loopback address
         place.run(watcher=metrics)
-        text = urllib.request.urlopen(metrics.address).read().decode()  # noqa: S310 - our own loopback address
+        text = urllib.request.urlopen(server.address).read().decode()  # noqa: S310 - our own loopback address
     assert "fieldfare_waiting_files 1.0" in before
     assert "fieldfare_waiting_files 0.0" in text
     assert "fieldfare_events_total 300.0" in text
     assert f"fieldfare_subscriptions {float(len(CONDITIONS))}" in text
     assert 'fieldfare_latency_seconds_bucket{le="+Inf"} 300.0' in text
     with pytest.raises(OSError, match="refused"):
-        urllib.request.urlopen(metrics.address)  # noqa: S310
+        urllib.request.urlopen(server.address)  # noqa: S310

@@ -19,8 +19,7 @@ PLACES_PER_FILE = 60
 
 def answers(version: Version) -> list[object]:
     """What a worker that has just started makes of a version."""
-    parts._mapped_version.cache_clear()
-    parts._mapped_base.cache_clear()
+    parts._kept.cache_clear()
     layout = version.layout
     lists = [version.index(part).match_table(EVENTS).to_pylist() for part in range(layout.part_count)]
     numbers = open_base(Path(version.base)).numbers.tolist()

@@ -4,43 +4,61 @@ from __future__ import annotations
 
 import json
 import signal
-import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import msgspec
 import typer
 from rich.console import Console
 
-from fieldfare.errors import InputError
+from fieldfare.errors import ConfigError, FieldfareError, InputError
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from fieldfare.pipeline.backlog import Backlog
-    from fieldfare.pipeline.output_places import OutputPlace
-    from fieldfare.pipeline.run import Pipeline
+    from fieldfare.pipeline.run import PipelineOptions
+    from fieldfare.pipeline.settings import PipelineSettings
+    from fieldfare.pipeline.several import Outcome
     from fieldfare.pipeline.sources import EventSource
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
+_Config = Annotated[
+    Path | None,
+    typer.Option(
+        help="A TOML file with a section [pipelines.NAME] for each of several pipelines, whose keys are these options.",
+        show_default="none",
+    ),
+]
+
 
 @app.command()
 def run(
+    context: typer.Context,
     *,
     events: Annotated[
-        str,
-        typer.Option(help="Folder of Parquet, JSON lines or CSV files, which may grow; or kafka://host:9092/topic."),
-    ],
+        str | None,
+        typer.Option(
+            help="Folder of Parquet, JSON lines or CSV files, which may grow; or kafka://host:9092/topic.",
+            show_default="none: needed",
+        ),
+    ] = None,
     output: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="Folder of the matches, a Parquet table that grows; or kafka://host:9092/topic, delta:FOLDER, "
-            "iceberg:FOLDER/namespace.table, postgresql://user@host/database?table=NAME."
+            "iceberg:FOLDER/namespace.table, postgresql://user@host/database?table=NAME.",
+            show_default="none: needed",
         ),
-    ],
-    checkpoint: Annotated[Path, typer.Option(help="Folder where the pipeline remembers what it has done.")],
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Folder where the pipeline remembers what it has done.", show_default="none: needed"),
+    ] = None,
+    config: _Config = None,
     store: Annotated[str, typer.Option(envvar="FIELDFARE_STORE", help="The subscriptions.")] = "fieldfare.db",
     layout: Annotated[str, typer.Option(help="auto, replicated, multi, single or clusters.")] = "auto",
     policy: Annotated[str, typer.Option(help="adaptive, response-time, subscriptions or random.")] = "adaptive",
@@ -87,6 +105,9 @@ def run(
     metrics_port: Annotated[
         int | None, typer.Option(min=0, help="Serve Prometheus metrics here; 0: any port.", show_default="none")
     ] = None,
+    metrics_address: Annotated[
+        str, typer.Option(help="Where the metrics are served: 0.0.0.0 for other machines to read them, too.")
+    ] = "127.0.0.1",
     master: Annotated[
         str | None, typer.Option(help="Spark's master.", show_default="this machine, or as spark-submit says")
     ] = None,
@@ -97,70 +118,96 @@ def run(
     Subscriptions may change at any time: what was acknowledged before an event was appended sees that event.
     Stop with Ctrl-C: the batch under way is finished. Started again with the same checkpoint, it goes on where it was.
 
+    With --config several pipelines share one Spark session, each with its own part of the cores. One that fails is
+    tried again while others work; the exit code is 1 if one does not work at the end.
+
     Example: `fieldfare pipeline run --events in --store fieldfare.db --output out --checkpoint state`
     """
-    from fieldfare.pipeline.metrics import PipelineMetrics
-    from fieldfare.pipeline.output import WriteOptions
-    from fieldfare.pipeline.progress import ProgressLine
-    from fieldfare.pipeline.run import Pipeline, PipelineOptions
-    from fieldfare.pipeline.spark_session import spark_session
-    from fieldfare.pipeline.watching import Watcher, Watchers
-    from fieldfare.store.base import Scope
-
-    options = PipelineOptions(
-        store=store,
-        output=_output(output, _Writing(output_config, output_key, commit_seconds)),
-        checkpoint=checkpoint,
-        scope=Scope(tenant, topic),
-        layout=layout,
-        policy=policy,
-        matchers=None if matchers == "auto" else _count(matchers),
-        dimensions=tuple(dimension or ()),
-        replicas=replicas,
-        hops=hops,
-        interval_seconds=interval,
-        write=WriteOptions(explode=explode, only_matched=only_matched),
-        until_idle=until_idle,
+    pipelines = _pipelines(
+        context,
+        config,
+        store,
+        {
+            "events": events,
+            "output": output,
+            "checkpoint": checkpoint,
+            "tenant": tenant,
+            "topic": topic,
+            "layout": layout,
+            "policy": policy,
+            "matchers": "auto" if matchers == "auto" else _count(matchers),
+            "dimensions": tuple(dimension or ()),
+            "replicas": replicas,
+            "hops": hops,
+            "format": file_format,
+            "schema": schema,
+            "starting": starting,
+            "events_config": events_config,
+            "output_config": output_config,
+            "commit_seconds": commit_seconds,
+            "output_key": output_key,
+            "events_per_batch": events_per_batch,
+            "interval": interval,
+            "explode": explode,
+            "only_matched": only_matched,
+        },
     )
-    source = _source(events, checkpoint, schema, events_per_batch, _Reading(file_format, starting, events_config))
-    console = Console(stderr=True)
-    checkpoint.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        progress = stack.enter_context(ProgressLine(console))
-        watchers: list[Watcher] = [progress]
-        if metrics_port is not None:
-            backlog = partial(_backlog, events, checkpoint, events_config)
-            metrics = stack.enter_context(PipelineMetrics(metrics_port, backlog=backlog))
-            progress.notice(f"Metrics: {metrics.address}")
-            watchers.append(metrics)
-        spark = stack.enter_context(spark_session("fieldfare-pipeline", checkpoint / "spark.log", master))
-        pipeline = Pipeline(spark, options, watcher=Watchers(watchers))
-        _stop_on_signals(pipeline)
-        summary = pipeline.run(source)
+    process = _Process(master, metrics_port, metrics_address, until_idle)
+    outcomes = _run(pipelines, process, Console(stderr=True))
     if as_json:
-        typer.echo(json.dumps(summary.as_dict()))
+        told = {name: outcome.as_dict() for name, outcome in outcomes.items()}
+        typer.echo(json.dumps({"pipelines": told} if config else told[""]))
     else:
-        console.print(summary.sentence(), highlight=False, soft_wrap=True)
+        for name, outcome in outcomes.items():
+            text = f"{name}: {outcome.sentence()}" if name else outcome.sentence()
+            Console(stderr=True).print(text, highlight=False, soft_wrap=True, markup=False)
+    if any(outcome.failure for outcome in outcomes.values()):
+        raise typer.Exit(1)
 
 
 @app.command()
 def status(
     *,
-    events: Annotated[str, typer.Option(help="Where the pipeline's events come from: a folder, or a Kafka topic.")],
-    checkpoint: Annotated[Path, typer.Option(help="The pipeline's checkpoint.")],
+    events: Annotated[
+        str | None,
+        typer.Option(help="Where the pipeline's events come from: a folder, or a Kafka topic.", show_default="none"),
+    ] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="The pipeline's checkpoint.", show_default="none")] = None,
     events_config: Annotated[Path | None, typer.Option(help="Kafka's settings, as for `run`.")] = None,
+    config: _Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """Show what waits for a pipeline: events and files that no committed batch had, and how old the oldest is.
 
-    It only reads, so the pipeline may run meanwhile, or not. With --metrics-port, a running one tells the same.
+    It only reads, so the pipeline may run meanwhile, or not. With --metrics-port, a running one tells the same. With
+    --config, all pipelines of a file are shown.
 
     Example: `fieldfare pipeline status --events in --checkpoint state`
     """
-    found = _backlog(events, checkpoint, events_config)
+    given = {"events": events, "checkpoint": checkpoint, "events_config": events_config}
+    if config is None:
+        if events is None or checkpoint is None:
+            raise InputError("--events and --checkpoint are needed; or --config FILE, for all pipelines of a file")
+        from fieldfare.pipeline.settings import PipelineSettings
+
+        config_of_events = None if events_config is None else str(events_config)
+        alone = PipelineSettings(events=events, checkpoint=str(checkpoint), events_config=config_of_events)
+        pipelines: Mapping[str, PipelineSettings] = {"": alone}
+    else:
+        _refuse_beside_config([name for name, value in given.items() if value is not None])
+        pipelines = _read(config)
+    backlogs = {name: found.backlog() for name, found in pipelines.items()}
     if as_json:
-        typer.echo(json.dumps(found._asdict()))
+        told = {name: found._asdict() for name, found in backlogs.items()}
+        typer.echo(json.dumps({"pipelines": told} if config else told[""]))
         return
+    for name, found in backlogs.items():
+        if name:
+            typer.echo(f"pipeline: {name}")
+        _show(found)
+
+
+def _show(found: Backlog) -> None:
     typer.echo(f"committed: {'nothing yet' if found.batch_id is None else f'up to batch {found.batch_id}'}")
     about = "about " if found.is_estimate else ""
     files = "" if found.files is None else f" in {found.files:,} files"
@@ -169,73 +216,85 @@ def status(
         typer.echo(f"oldest: written {found.oldest_seconds:,.0f} s ago")
 
 
-def _backlog(place: str, checkpoint: Path, config: Path | None) -> Backlog:
-    from fieldfare.pipeline.backlog import folder_backlog, topic_backlog
-    from fieldfare.pipeline.kafka.address import KafkaTopic, is_kafka, read_settings
-    from fieldfare.pipeline.kafka.schema_registry import SchemaRegistry
+class _Process(NamedTuple):
+    """What concerns the process, and no single pipeline."""
 
-    if is_kafka(place):
-        _, settings = SchemaRegistry.taken_from(read_settings(config) if config else {})
-        return topic_backlog(KafkaTopic.parse(place, settings), checkpoint)
-    if not Path(place).is_dir():
-        raise InputError(f"{place}: there is no such folder of events")
-    return folder_backlog(Path(place), checkpoint, _ledger(checkpoint), time.time())
+    master: str | None
+    metrics_port: int | None
+    metrics_address: str
+    until_idle: bool
 
 
-def _ledger(checkpoint: Path) -> Path:
-    return checkpoint / "fieldfare" / "ledger"
+def _run(pipelines: Mapping[str, PipelineSettings], process: _Process, console: Console) -> Mapping[str, Outcome]:
+    """Run the pipelines until they are stopped. One without a name is alone: its failure is raised."""
+    from fieldfare.pipeline.metrics import MetricsServer, PipelineMetrics
+    from fieldfare.pipeline.progress import Progress
+    from fieldfare.pipeline.run import Pipeline
+    from fieldfare.pipeline.several import Outcome, Pipelines
+    from fieldfare.pipeline.spark_session import spark_session
+    from fieldfare.pipeline.watching import Watchers
+
+    # Whatever is wrong with the settings is said before Spark starts.
+    parts = {name: _built(name, settings, until_idle=process.until_idle) for name, settings in pipelines.items()}
+    log = next(iter(pipelines.values())).state / "spark.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    metrics = {name: PipelineMetrics(settings.backlog) for name, settings in pipelines.items()}
+    with ExitStack() as stack:
+        progress = stack.enter_context(Progress(console))
+        if process.metrics_port is not None:
+            server = stack.enter_context(MetricsServer(process.metrics_port, metrics, process.metrics_address))
+            progress.notice(f"Metrics: {server.address}")
+        spark = stack.enter_context(spark_session("fieldfare-pipeline", log, process.master))
+        watchers = {name: Watchers([progress.line(name), metrics[name]]) for name in pipelines}
+        if "" in parts:
+            source, options = parts[""]
+            pipeline = Pipeline(spark, options, watcher=watchers[""])
+            _stop_on_signals(pipeline.stop)
+            return {"": Outcome(pipeline.run(source))}
+        together = Pipelines(spark)
+        for name, (source, options) in parts.items():
+            together.add(name, source, options, watcher=watchers[name])
+        _stop_on_signals(together.stop)
+        return together.run()
 
 
-class _Reading(NamedTuple):
-    """How events are read."""
-
-    format: str | None
-    starting: str
-    config: Path | None
-
-
-def _source(place: str, checkpoint: Path, schema: str | None, events_max: int, reading: _Reading) -> EventSource:
-    """Where events come from: a folder, or a Kafka topic."""
-    from fieldfare.pipeline.kafka.address import KafkaTopic, is_kafka, read_settings
-    from fieldfare.pipeline.source import FolderSource
-
-    state = _ledger(checkpoint)
-    if not is_kafka(place):
-        return FolderSource(Path(place), state, reading.format, schema, events_per_batch_max=events_max)
-    from fieldfare.pipeline.kafka.schema_registry import SchemaRegistry
-    from fieldfare.pipeline.kafka.source import KafkaSource
-
-    registry, settings = SchemaRegistry.taken_from(read_settings(reading.config) if reading.config else {})
-    file_format = reading.format or ("json" if registry is None else "avro")
-    return KafkaSource(
-        KafkaTopic.parse(place, settings),
-        state,
-        schema,
-        reading.starting,
-        file_format,
-        registry,
-        events_per_batch_max=events_max,
-    )
+def _built(name: str, settings: PipelineSettings, *, until_idle: bool) -> tuple[EventSource, PipelineOptions]:
+    try:
+        return settings.source(), settings.options(until_idle=until_idle)
+    except FieldfareError as error:
+        if not name:
+            raise
+        raise ConfigError(f"pipelines.{name}: {error}") from error
 
 
-class _Writing(NamedTuple):
-    """How the output is written."""
+def _pipelines(
+    context: typer.Context, config: Path | None, store: str, options: Mapping[str, Any]
+) -> Mapping[str, PipelineSettings]:
+    """The pipelines of a file; or the one that the options describe, which has no name."""
+    if config is not None:
+        words = {"dimension": "dimensions", "file_format": "format"}
+        sources = {name: context.get_parameter_source(name) for name in context.params}
+        said = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+        _refuse_beside_config([name for name in said if words.get(name, name) in options])
+        return _read(config, store)
+    from fieldfare.pipeline.settings import PipelineSettings
 
-    config: Path | None
-    key: str | None
-    commit_seconds: float
+    if missing := [f"--{name}" for name in ("events", "output", "checkpoint") if options[name] is None]:
+        raise InputError(f"{', '.join(missing)}: needed, unless --config FILE names a file of pipelines")
+    texts = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
+    return {"": msgspec.convert({"store": store, **texts}, PipelineSettings)}
 
 
-def _output(place: str, writing: _Writing) -> OutputPlace:
-    from fieldfare.pipeline.kafka.address import KafkaSink, KafkaTopic, is_kafka, read_settings
-    from fieldfare.pipeline.tables.address import is_table, parse_table
+def _read(config: Path, store: str | None = None) -> Mapping[str, PipelineSettings]:
+    from fieldfare.pipeline.settings import read_pipelines
 
-    settings = read_settings(writing.config) if writing.config else {}
-    if is_kafka(place):
-        return KafkaSink(KafkaTopic.parse(place, settings), writing.key)
-    if is_table(place):
-        return parse_table(place, settings, writing.commit_seconds)
-    return Path(place)
+    return read_pipelines(config, store)
+
+
+def _refuse_beside_config(said: Sequence[str]) -> None:
+    if said:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in said)
+        raise InputError(f"{names}: with --config each pipeline's section says it, or [defaults] for all of them")
 
 
 def _count(text: str) -> int:
@@ -244,9 +303,9 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _stop_on_signals(pipeline: Pipeline) -> None:
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        pipeline.stop()
+def _stop_on_signals(stop: Callable[[], None]) -> None:
+    def handle(_signal: int, _frame: FrameType | None) -> None:
+        stop()
 
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, handle)
+    signal.signal(signal.SIGTERM, handle)

@@ -128,12 +128,12 @@ def _stream(
 ) -> Summary:
     """Run the pipeline while sensors report, and change subscriptions in the middle."""
     from fieldfare.pipeline.output import WriteOptions
-    from fieldfare.pipeline.progress import ProgressLine
+    from fieldfare.pipeline.progress import Progress
     from fieldfare.pipeline.run import Pipeline, PipelineOptions
     from fieldfare.pipeline.source import FolderSource
 
     _append(city.reports[:1], 0, options)
-    with ProgressLine(console) as progress:
+    with Progress(console) as progress:
         pipeline_options = PipelineOptions(
             store=str(options.store_file),
             output=options.matches_folder,
@@ -145,7 +145,7 @@ def _stream(
             options.checkpoint_folder / "ledger",
             events_per_batch_max=max(1, _FILES_PER_BATCH * options.events // _FILES),
         )
-        pipeline = Pipeline(spark, pipeline_options, watcher=progress)
+        pipeline = Pipeline(spark, pipeline_options, watcher=progress.line())
         with _Running(pipeline, source) as running:
             half = _FILES // 2
             _append(city.reports[1:half], 1, options)

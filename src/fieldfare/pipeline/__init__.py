@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fieldfare.pipeline.kafka.schema_registry import SchemaRegistry
     from fieldfare.pipeline.kafka.source import KafkaSource
     from fieldfare.pipeline.run import Pipeline, PipelineOptions
+    from fieldfare.pipeline.several import Outcome, Pipelines
     from fieldfare.pipeline.source import FolderSource
     from fieldfare.pipeline.tables.address import LakeTableSink, PostgresSink
     from fieldfare.pipeline.watching import Watcher
@@ -31,8 +32,10 @@ __all__ = [
     "KafkaSource",
     "KafkaTopic",
     "LakeTableSink",
+    "Outcome",
     "Pipeline",
     "PipelineOptions",
+    "Pipelines",
     "PostgresSink",
     "SchemaRegistry",
     "Watcher",
@@ -48,8 +51,10 @@ __getattr__ = deferred_names(
         "KafkaSource": "kafka.source",
         "KafkaTopic": "kafka.address",
         "LakeTableSink": "tables.address",
+        "Outcome": "several",
         "Pipeline": "run",
         "PipelineOptions": "run",
+        "Pipelines": "several",
         "PostgresSink": "tables.address",
         "SchemaRegistry": "kafka.schema_registry",
         "Watcher": "watching",

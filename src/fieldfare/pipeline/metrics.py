@@ -1,4 +1,7 @@
-"""A pipeline's metrics for Prometheus, on a port of their own."""
+"""Metrics of pipelines for Prometheus, on a port of their own.
+
+A pipeline counts without knowing of others; where several are served together, each sample gets the label `pipeline`.
+"""
 
 from __future__ import annotations
 
@@ -66,17 +69,16 @@ class _Waiting(Collector):
 
 
 class PipelineMetrics(Watcher):
-    """Counts what batches do. A context manager: the port is open inside. Port 0 takes a free one."""
+    """Counts what the batches of one pipeline do."""
 
-    def __init__(self, port: int, address: str = "127.0.0.1", backlog: Callable[[], Backlog] | None = None) -> None:
+    def __init__(self, backlog: Callable[[], Backlog] | None = None) -> None:
+        """`backlog` is asked for what waits whenever metrics are read."""
         self._registry = CollectorRegistry()
         if backlog is not None:
             self._registry.register(_Waiting(backlog))
-        try:
-            self._server, self._thread = start_http_server(port, address, self._registry)
-        except OSError as error:
-            raise PipelineError(f"metrics cannot be served on {address}:{port}: {error.strerror}") from error
-        self.address = f"http://{address}:{self._server.server_port}/metrics"
+        text = "Whether the pipeline works; 0 while it waits to be tried again"
+        self._running = Gauge("fieldfare_pipeline_running", text, registry=self._registry)
+        self._running.set(1)
         self._events = self._counter("events", "Events matched and committed")
         self._matches = self._counter("matches", "Pairs of an event and a subscription it satisfies")
         self._quarantined = self._counter("quarantined_events", "Events that could not be matched")
@@ -95,18 +97,13 @@ class PipelineMetrics(Watcher):
     def _counter(self, name: str, text: str) -> Counter:
         return Counter(f"fieldfare_{name}", text, registry=self._registry)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    def collect(self) -> Iterator[Metric]:
+        """All that was counted, as it is now."""
+        return iter(self._registry.collect())
 
     def batch(self, summary: BatchSummary) -> None:
         """Count a batch."""
+        self._running.set(1)
         self._batches.inc()
         self._events.inc(summary.events)
         self._matches.inc(summary.matches)
@@ -121,3 +118,50 @@ class PipelineMetrics(Watcher):
         self._matchers.labels(summary.layout).set(summary.matchers)
         for matcher, seconds in summary.busy_seconds.items():
             self._busy.labels(matcher).inc(seconds)
+
+    def failed(self, reason: str) -> None:  # noqa: ARG002 - the log has it
+        """The pipeline does not work now."""
+        self._running.set(0)
+
+
+class MetricsServer:
+    """Serves the metrics of pipelines, by name. A context manager: the port is open inside. Port 0 takes a free one."""
+
+    def __init__(self, port: int, pipelines: Mapping[str, PipelineMetrics], address: str = "127.0.0.1") -> None:
+        registry = CollectorRegistry()
+        registry.register(_ByPipeline(pipelines))
+        try:
+            self._server, self._thread = start_http_server(port, address, registry)
+        except OSError as error:
+            raise PipelineError(f"metrics cannot be served on {address}:{port}: {error.strerror}") from error
+        self.address = f"http://{address}:{self._server.server_port}/metrics"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _ByPipeline(Collector):
+    """Metrics of several pipelines, each with its name as a label; a pipeline without a name has none."""
+
+    def __init__(self, pipelines: Mapping[str, PipelineMetrics]) -> None:
+        self._pipelines = pipelines
+
+    def describe(self) -> list[Metric]:
+        """Nothing: else all of it would be collected once at the start."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        families: dict[str, Metric] = {}
+        for name, metrics in self._pipelines.items():
+            label = {"pipeline": name} if name else {}
+            for found in metrics.collect():
+                family = families.setdefault(found.name, Metric(found.name, found.documentation, found.type))
+                family.samples += [sample._replace(labels=label | sample.labels) for sample in found.samples]
+        yield from families.values()

@@ -1,12 +1,13 @@
-"""A pipeline's progress for people: one line that is kept up to date on a terminal, or some lines in a log."""
+"""Progress for people: a line for each pipeline that is kept up to date on a terminal, or some lines in a log."""
 
 from __future__ import annotations
 
+import threading
 import time
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
@@ -18,15 +19,14 @@ _SMOOTHING = 0.3
 _LOADS_SHOWN = 8
 
 
-class ProgressLine(Watcher):
-    """Shows each batch; on a terminal in one line, elsewhere as a line every few seconds. A context manager."""
+class Progress:
+    """What people see of pipelines: a line for each. A context manager."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = Live(console=console, transient=True, refresh_per_second=8) if console.is_terminal else None
-        self._last_batch = self._last_line = time.monotonic()
-        self._rates: tuple[float, float] | None = None
-        self._total = 0
+        self._lines: dict[str, Text] = {}
+        self._lock = threading.Lock()  # pipelines run in threads of their own
 
     def __enter__(self) -> Self:
         if self._live:
@@ -39,9 +39,37 @@ class ProgressLine(Watcher):
         if self._live:
             self._live.stop()
 
+    def line(self, pipeline: str = "") -> ProgressLine:
+        """The line of a pipeline. It begins with the pipeline's name, if it has one."""
+        return ProgressLine(self, pipeline)
+
     def notice(self, text: str) -> None:
         """Print a sentence that stays."""
         self._console.print(text, style="cyan", highlight=False, soft_wrap=True, markup=False)
+
+    def show(self, pipeline: str, text: str, *, is_worth_a_line: bool) -> None:
+        """Replace a pipeline's line; where there is no terminal, print it if it is worth that."""
+        if self._live:
+            with self._lock:
+                self._lines[pipeline] = Text(text, style="bold", no_wrap=True, overflow="ellipsis")
+                self._live.update(Group(*self._lines.values()))
+        elif is_worth_a_line:
+            self._console.print(text, highlight=False, soft_wrap=True, markup=False)
+
+
+class ProgressLine(Watcher):
+    """Shows each batch of one pipeline; on a terminal in one line, elsewhere as a line every few seconds."""
+
+    def __init__(self, progress: Progress, pipeline: str) -> None:
+        self._progress, self._pipeline = progress, pipeline
+        self._prefix = f"{pipeline}: " if pipeline else ""
+        self._last_batch = self._last_line = time.monotonic()
+        self._rates: tuple[float, float] | None = None
+        self._total = 0
+
+    def notice(self, text: str) -> None:
+        """Print a sentence that stays."""
+        self._progress.notice(self._prefix + text)
 
     def batch(self, summary: BatchSummary) -> None:
         """Show where the pipeline is."""
@@ -49,12 +77,10 @@ class ProgressLine(Watcher):
         self._total += summary.events
         self._smooth(summary, max(now - self._last_batch, 1e-3))
         self._last_batch = now
-        line = Text(self._line(summary), style="bold", no_wrap=True, overflow="ellipsis")
-        if self._live:
-            self._live.update(line)
-        elif now - self._last_line >= _LOG_SECONDS or summary.batch_id == 0:
+        is_due = now - self._last_line >= _LOG_SECONDS or summary.batch_id == 0
+        if is_due:
             self._last_line = now
-            self._console.print(line.plain, highlight=False, soft_wrap=True, markup=False)
+        self._progress.show(self._pipeline, self._prefix + self._line(summary), is_worth_a_line=is_due)
 
     def _smooth(self, summary: BatchSummary, seconds: float) -> None:
         measured = summary.events / seconds, summary.matches / seconds

@@ -109,6 +109,7 @@ class Pipeline:
     def run(self, events: DataFrame | EventSource) -> Summary:
         """Match a stream of events, the files of a folder, or the messages of a Kafka topic, until stopped."""
         check_worker_python(self._spark)
+        self._failures = 0
         state = self._options.checkpoint / "fieldfare"
         make_folder(state)
         with (

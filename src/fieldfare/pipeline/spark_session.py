@@ -55,7 +55,11 @@ _SOCKET_FOLDER_CHARACTERS_MAX = 60  # a socket's whole path may have about 100
 
 
 def _settings(master: str | None, scratch: str) -> dict[str, str]:
-    settings = {"spark.sql.session.timeZone": "UTC", "spark.ui.showConsoleProgress": "false"}
+    settings = {
+        "spark.scheduler.mode": "FAIR",  # among pipelines that share the session; one alone does not notice
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.showConsoleProgress": "false",
+    }
     if _SUBMITTED in os.environ:
         return settings  # spark-submit's own options decide the rest
     # A batch waits 3 times so long for data that a lost executor had; by default 5 s.

@@ -19,6 +19,9 @@ class Watcher:
     def notice(self, text: str) -> None:
         """Something happened that a person may want to know."""
 
+    def failed(self, reason: str) -> None:
+        """One of several pipelines has ended by a failure; it is perhaps tried again."""
+
 
 class Watchers(Watcher):
     """Several watchers that are told the same."""
@@ -35,3 +38,8 @@ class Watchers(Watcher):
         """Something happened that a person may want to know."""
         for watcher in self._watchers:
             watcher.notice(text)
+
+    def failed(self, reason: str) -> None:
+        """One of several pipelines has ended by a failure; it is perhaps tried again."""
+        for watcher in self._watchers:
+            watcher.failed(reason)

@@ -6,6 +6,7 @@ has removed, and puts the shared part and the delta's own index beside it; nothi
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from fieldfare.store.base import Base, open_base
 from fieldfare.store.delta import read_added, read_removed
 
 _KEPT = 2  # a new version, and the one before it for tasks that are still at it; older ones let go of their files
+_CATALOGS = 16  # of as many pipelines
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,11 @@ class Version:
     @property
     def attributes(self) -> frozenset[str]:
         """The attributes that the subscriptions' boxes constrain."""
-        return _attributes(self.base, self.delta)
+        return _kept_of(self.base).attributes(self.base, self.delta)
 
     def index(self, part: int) -> Index:
         """The index of everything that must be searched for an event that visits a part."""
-        return _mapped_version(self.base, self.delta).index(part)
+        return _kept_of(self.base).version(self.base, self.delta).index(part)
 
 
 class _MappedBase:
@@ -87,17 +89,32 @@ class _MappedVersion:
         return index.without(gone) if gone.any() else index
 
 
-@lru_cache(maxsize=_KEPT)
+class _Kept:
+    """What a process keeps of one catalog: a worker may serve several pipelines, which do not displace each other."""
+
+    def __init__(self) -> None:
+        self.base = lru_cache(maxsize=_KEPT)(lambda folder: _MappedBase(open_base(Path(folder))))
+        self.attributes = lru_cache(maxsize=_KEPT)(_attributes)
+        self.version = lru_cache(maxsize=_KEPT)(_mapped_version)
+
+
+@lru_cache(maxsize=_CATALOGS)
+def _kept(_catalog: str) -> _Kept:
+    return _Kept()
+
+
+def _kept_of(base: str) -> _Kept:
+    return _kept(os.path.dirname(base))  # noqa: PTH120 - for each batch: a Path would take longer
+
+
 def _mapped_base(folder: str) -> _MappedBase:
-    return _MappedBase(open_base(Path(folder)))
+    return _kept_of(folder).base(folder)
 
 
-@lru_cache(maxsize=_KEPT)
 def _attributes(base: str, delta: str | None) -> frozenset[str]:
     added = () if delta is None else read_added(Path(delta)).attributes
     return frozenset({*_mapped_base(base).base.attributes(), *added})
 
 
-@lru_cache(maxsize=_KEPT)
 def _mapped_version(base: str, delta: str | None) -> _MappedVersion:
     return _MappedVersion(_mapped_base(base), None if delta is None else Path(delta))
