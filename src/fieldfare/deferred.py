@@ -13,12 +13,13 @@ from typing import Any
 
 
 def deferred_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """A `__getattr__` for `package`; `homes` says which of its modules each name is in."""
+    """A `__getattr__` for `package`; `homes` says which of its modules each name is in; one of others in full."""
 
     def get(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{homes[name]}"), name)
+        home = homes[name]
+        value = getattr(import_module(home if home.startswith("fieldfare.") else f"{package}.{home}"), name)
         setattr(sys.modules[package], name, value)
         return value
 

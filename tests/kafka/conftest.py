@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from fieldfare.bench.kafka.server import KafkaServer
 from fieldfare.errors import MissingDependencyError
-from fieldfare.pipeline.kafka.address import KafkaTopic
+from fieldfare.kafka.address import KafkaTopic
 
 
 @dataclass

@@ -16,9 +16,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from fieldfare.pipeline.kafka.address import KafkaSink, KafkaTopic
+from fieldfare.kafka.address import KafkaTopic
 from fieldfare.pipeline.kafka.messages import MessageWriter
 from fieldfare.pipeline.kafka.output import KafkaOutput
+from fieldfare.pipeline.kafka.sink import KafkaSink
 from fieldfare.pipeline.reports import BadEvent
 from fieldfare.pipeline.writer import WriteOptions
 from fieldfare.store.outputs import WrittenFile

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from fastavro import schemaless_writer
 
-from fieldfare.pipeline.kafka.schema_registry import SchemaRegistry
+from fieldfare.kafka.schema_registry import SchemaRegistry
 
 
 class RegistryServer:

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from fieldfare.errors import InputError
-from fieldfare.pipeline.kafka.address import KafkaSink, KafkaTopic, is_kafka, read_settings
-from fieldfare.pipeline.kafka.starting import parsed
+from fieldfare.kafka.address import KafkaTopic, is_kafka, read_settings
+from fieldfare.kafka.starting import parsed
+from fieldfare.pipeline.kafka.sink import KafkaSink
 
 
 def test_an_address_names_brokers_and_a_topic() -> None:

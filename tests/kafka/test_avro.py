@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.kafka.registry import RegistryServer, message
 
 from fieldfare.errors import InputError, KafkaTopicError, KafkaUnavailableError, UnknownSchemaError
+from fieldfare.kafka.schema_registry import SchemaRegistry
 from fieldfare.pipeline.kafka.avro_events import AvroEvents, columns_of
-from fieldfare.pipeline.kafka.schema_registry import SchemaRegistry
 
 QUOTE = {
     "type": "record",

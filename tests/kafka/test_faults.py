@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 from tests.faults.processes import Running, users_of, wait_until
 from tests.kafka.conftest import Broker, running_server
 
-from fieldfare.pipeline.kafka.address import KafkaTopic
+from fieldfare.kafka.address import KafkaTopic
 from fieldfare.store.subscription_store import open_store
 
 JUNK_EVERY = 500

@@ -20,10 +20,12 @@ from tests.kafka.output_runs import PHASES, assert_each_batch_is_there_once, ope
 
 from fieldfare.bench.kafka.server import KafkaServer
 from fieldfare.errors import EventError, FencedError, KafkaTopicError, KafkaUnavailableError, OutputError
-from fieldfare.pipeline.kafka.address import KafkaSink, KafkaTopic
-from fieldfare.pipeline.kafka.clients import kafka_errors
+from fieldfare.kafka.address import KafkaTopic
+from fieldfare.kafka.clients import kafka_errors
+from fieldfare.kafka.sending import send_message
 from fieldfare.pipeline.kafka.messages import MessageOptions, MessageWriter, staged_messages
-from fieldfare.pipeline.kafka.output import KafkaOutput, send_message
+from fieldfare.pipeline.kafka.output import KafkaOutput
+from fieldfare.pipeline.kafka.sink import KafkaSink
 
 PROGRAM = Path(__file__).with_name("output_runs.py")
 BATCHES = 3

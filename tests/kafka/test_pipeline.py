@@ -227,7 +227,7 @@ def test_without_the_extra_an_error_names_it(tmp_path: Path, monkeypatch: pytest
     for name in [name for name in sys.modules if name.startswith("fieldfare.pipeline.kafka.")]:
         if not name.endswith(".address"):
             monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr("fieldfare.pipeline.kafka.clients", raising=False)
+    monkeypatch.delattr("fieldfare.kafka.clients", raising=False)
     with pytest.raises(MissingDependencyError, match=r"fieldfare\[kafka\]"):
         importlib.import_module("fieldfare.pipeline.kafka.source")
     with pytest.raises(MissingDependencyError, match=r"fieldfare\[kafka\]"):

@@ -3,7 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldfare.pipeline.kafka.ranges import Bounds, Range, divided, planned, ranges
+from fieldfare.kafka.offsets import Bounds
+from fieldfare.pipeline.kafka.ranges import Range, divided, planned, ranges
 
 OFFSETS = st.integers(0, 1000)
 

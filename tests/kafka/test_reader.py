@@ -16,13 +16,13 @@ from confluent_kafka import Producer
 from tests.kafka.conftest import Broker
 
 from fieldfare.errors import InputError, KafkaTopicError, KafkaUnavailableError
-from fieldfare.pipeline.kafka.address import KafkaTopic
+from fieldfare.kafka.address import KafkaTopic
+from fieldfare.kafka.watching import TopicWatch
 from fieldfare.pipeline.kafka.data_source import KafkaDataSource
 from fieldfare.pipeline.kafka.ranges import Range
 from fieldfare.pipeline.kafka.reader import RangeReader
 from fieldfare.pipeline.kafka.sampling import first_messages, schema_of
-from fieldfare.pipeline.kafka.starting import save
-from fieldfare.pipeline.kafka.watching import TopicWatch
+from fieldfare.pipeline.kafka.saved_start import save
 
 FAULT = pa.struct([("place", pa.string()), ("reason", pa.string()), ("raw", pa.string())])
 SCHEMA = pa.schema([("n", pa.int64()), ("_appended_at", pa.timestamp("us", "UTC")), ("_fault", FAULT)])
@@ -295,7 +295,7 @@ def test_the_schema_is_that_of_the_first_messages(broker: Broker) -> None:
 
 
 def test_brokers_that_do_not_answer_may_answer_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fieldfare.pipeline.kafka.watching.ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("fieldfare.kafka.watching.ANSWER_SECONDS", 0.5)
     with pytest.raises(KafkaUnavailableError):
         TopicWatch(KafkaTopic("127.0.0.1:1", "t")).bounds()
 

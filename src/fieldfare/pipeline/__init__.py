@@ -16,9 +16,10 @@ except ImportError as error:
     raise MissingDependencyError("PySpark is missing: pip install 'fieldfare[spark]'") from error
 
 if TYPE_CHECKING:
+    from fieldfare.kafka.address import KafkaTopic
+    from fieldfare.kafka.schema_registry import SchemaRegistry
     from fieldfare.pipeline.join import match
-    from fieldfare.pipeline.kafka.address import KafkaSink, KafkaTopic
-    from fieldfare.pipeline.kafka.schema_registry import SchemaRegistry
+    from fieldfare.pipeline.kafka.sink import KafkaSink
     from fieldfare.pipeline.kafka.source import KafkaSource
     from fieldfare.pipeline.run import Pipeline, PipelineOptions
     from fieldfare.pipeline.several import Outcome, Pipelines
@@ -47,16 +48,16 @@ __getattr__ = deferred_names(
     __name__,
     {
         "FolderSource": "source",
-        "KafkaSink": "kafka.address",
+        "KafkaSink": "kafka.sink",
         "KafkaSource": "kafka.source",
-        "KafkaTopic": "kafka.address",
+        "KafkaTopic": "fieldfare.kafka.address",
         "LakeTableSink": "tables.address",
         "Outcome": "several",
         "Pipeline": "run",
         "PipelineOptions": "run",
         "Pipelines": "several",
         "PostgresSink": "tables.address",
-        "SchemaRegistry": "kafka.schema_registry",
+        "SchemaRegistry": "fieldfare.kafka.schema_registry",
         "Watcher": "watching",
         "match": "join",
     },

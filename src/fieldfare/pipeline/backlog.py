@@ -13,8 +13,8 @@ from typing import NamedTuple
 import msgspec
 
 from fieldfare.errors import InputError
+from fieldfare.kafka.address import KafkaTopic
 from fieldfare.pipeline.folder_data_source import LEDGER_NAME, found_files
-from fieldfare.pipeline.kafka.address import KafkaTopic
 from fieldfare.pipeline.ledger import FileList
 
 
@@ -71,7 +71,7 @@ def folder_backlog(folder: Path, checkpoint: Path, ledger: Path, now_seconds: fl
 
 def topic_backlog(topic: KafkaTopic, checkpoint: Path) -> Backlog:
     """What waits in a Kafka topic, in offsets."""
-    from fieldfare.pipeline.kafka.watching import TopicWatch
+    from fieldfare.kafka.watching import TopicWatch
 
     committed = last_committed(checkpoint)
     offsets = committed.offsets if committed else {}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from fieldfare.pipeline.batch_output import BatchOutput
-from fieldfare.pipeline.kafka.address import KafkaSink
+from fieldfare.pipeline.kafka.sink import KafkaSink
 from fieldfare.pipeline.output import OutputFolder
 from fieldfare.pipeline.tables.address import LakeTableSink, PostgresSink
 from fieldfare.pipeline.tables.gathering import GatheredOutput, LakeTable
@@ -19,7 +19,7 @@ def opened_output(place: OutputPlace, state: Path, owner: str, write: WriteOptio
     """The output at a place. `state` is the checkpoint's folder, and `owner` its id."""
     match place:
         case KafkaSink():
-            from fieldfare.pipeline.kafka import clients  # noqa: F401 - it says which extra is missing
+            from fieldfare.kafka import clients  # noqa: F401 - it says which extra is missing
             from fieldfare.pipeline.kafka.output import KafkaOutput
 
             return KafkaOutput(place, owner, state, explode=write.explode)

@@ -18,9 +18,10 @@ from msgspec import Meta
 from fieldfare.errors import ConfigError, InputError
 from fieldfare.files.sections import Given, filled, one_of, read_toml
 from fieldfare.forwarding import Policy
+from fieldfare.kafka.address import KafkaTopic, is_kafka, read_settings
+from fieldfare.kafka.schema_registry import SchemaRegistry
 from fieldfare.pipeline.backlog import Backlog, folder_backlog, topic_backlog
-from fieldfare.pipeline.kafka.address import KafkaSink, KafkaTopic, is_kafka, read_settings
-from fieldfare.pipeline.kafka.schema_registry import SchemaRegistry
+from fieldfare.pipeline.kafka.sink import KafkaSink
 from fieldfare.pipeline.output import WriteOptions
 from fieldfare.pipeline.output_places import OutputPlace
 from fieldfare.pipeline.run import AUTO, PipelineOptions

@@ -15,7 +15,8 @@ import msgspec
 from fieldfare.bench.kafka import load
 from fieldfare.bench.kafka.load import Latency
 from fieldfare.errors import PipelineError
-from fieldfare.pipeline.kafka.address import KafkaSink, KafkaTopic
+from fieldfare.kafka.address import KafkaTopic
+from fieldfare.pipeline.kafka.sink import KafkaSink
 from fieldfare.pipeline.kafka.source import KafkaSource
 from fieldfare.pipeline.run import Pipeline, PipelineOptions
 from fieldfare.pipeline.summary import BatchSummary

@@ -24,7 +24,8 @@ from fieldfare.bench.spatial import bluedove
 from fieldfare.bench.streaming import conditions_of
 from fieldfare.bench.workload import Size, Workload
 from fieldfare.errors import InputError
-from fieldfare.pipeline.kafka.address import KafkaSink, KafkaTopic
+from fieldfare.kafka.address import KafkaTopic
+from fieldfare.pipeline.kafka.sink import KafkaSink
 from fieldfare.pipeline.kafka.source import KafkaSource
 from fieldfare.pipeline.source import FolderSource
 from fieldfare.pipeline.spark_session import spark_session

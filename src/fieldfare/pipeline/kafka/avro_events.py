@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from fieldfare.errors import InputError, MissingDependencyError, UnknownSchemaError
+from fieldfare.kafka.schema_registry import SchemaRegistry
 from fieldfare.pipeline.json_events import fitting_columns
-from fieldfare.pipeline.kafka.schema_registry import SchemaRegistry
 
 try:
     from fastavro import parse_schema, schemaless_reader

@@ -20,11 +20,13 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from fieldfare.errors import KafkaTopicError
-from fieldfare.pipeline.kafka.address import KafkaTopic
-from fieldfare.pipeline.kafka.clients import consumer
-from fieldfare.pipeline.kafka.ranges import Bounds, Offsets, planned, ranges
-from fieldfare.pipeline.kafka.starting import Beginning, saved
-from fieldfare.pipeline.kafka.watching import TopicWatch
+from fieldfare.kafka.address import KafkaTopic
+from fieldfare.kafka.clients import consumer
+from fieldfare.kafka.offsets import Bounds, Offsets
+from fieldfare.kafka.starting import Beginning
+from fieldfare.kafka.watching import TopicWatch
+from fieldfare.pipeline.kafka.ranges import planned, ranges
+from fieldfare.pipeline.kafka.saved_start import saved
 
 _SHOWN_SECONDS = 1.0  # from one commit of offsets, for Kafka's own tools, to the next
 _SETTLING_SECONDS = 5.0

@@ -23,31 +23,36 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from fieldfare.durable import NewFile, make_folder
 from fieldfare.errors import KafkaTopicError, KafkaUnavailableError
-from fieldfare.pipeline.kafka.address import KafkaSink
-from fieldfare.pipeline.kafka.clients import ANSWER_SECONDS, admin, fenced, kafka_errors, producer
-from fieldfare.pipeline.kafka.markers import MARKERS_SUFFIX, NONE_YET, Marker, last_marker
+from fieldfare.kafka.clients import admin, fenced, kafka_errors
+from fieldfare.kafka.markers import MARKERS_SUFFIX, last_marker, markers_topic
+from fieldfare.kafka.sending import COMMIT_SECONDS, make_missing, send_message, transactional_producer
+from fieldfare.kafka.watching import TopicWatch
 from fieldfare.pipeline.kafka.messages import MessageOptions, staged_messages
-from fieldfare.pipeline.kafka.watching import TopicWatch
+from fieldfare.pipeline.kafka.sink import KafkaSink
 from fieldfare.pipeline.reports import BadEvent
 from fieldfare.pipeline.writer import WriteOptions, output_errors
 from fieldfare.store.outputs import WrittenFile
 
+NONE_YET = -1
 DEAD_LETTERS_SUFFIX = "-dead-letters"
-_COMMIT_SECONDS = 30.0
-_FRAME_BYTES = 10_000  # what Kafka adds to a message, and more
 _BEGUN_FILE = "kafka_output.json"
-_PRODUCER_SETTINGS = {
-    "compression.type": "lz4",
-    "linger.ms": 5,
-    "queue.buffering.max.messages": 500_000,
-    "queue.buffering.max.kbytes": 256 << 10,
-    "transaction.timeout.ms": 60_000,
-}
+
+
+class BatchMarker(msgspec.Struct, frozen=True):
+    """What is committed."""
+
+    batch_id: int  # NONE_YET: the run has begun, and nothing is committed
+    run: str  # of the driver that wrote it
+    committed_at: datetime
+    events: int = 0
+    matches: int = 0
+    dead_letters: int = 0
+    note: dict[str, Any] = {}
 
 
 class _Begun(msgspec.Struct, frozen=True):
@@ -71,7 +76,7 @@ class KafkaOutput:
         self._markers = sink.topic.beside(MARKERS_SUFFIX)
         self._dead_letters = sink.topic.beside(DEAD_LETTERS_SUFFIX)
         self._producer: Producer | None = None
-        self._marker: Marker | None = None  # the last of this owner's
+        self._marker: BatchMarker | None = None  # the last of this owner's
         self._staging = state / "kafka_staging"
 
     def prepare(self) -> None:
@@ -80,14 +85,17 @@ class KafkaOutput:
         make_folder(self._staging)
         self._make_topics()
         begun = self._begun()
-        self._producer, self._marker = self._new_producer(), last_marker(self._markers, self._admin, self._owner)
+        self._producer, self._marker = (
+            self._new_producer(),
+            last_marker(self._markers, self._admin, self._owner, BatchMarker),
+        )
         if begun is not None and self._marker is None:
             raise KafkaTopicError(
                 f"{self._markers}: the markers of this checkpoint's commits are gone, so nobody knows what is in "
                 f"{self._sink.topic.name}: use a new checkpoint and a new topic"
             )
         last = NONE_YET if self._marker is None else self._marker.batch_id
-        self._send([], [], Marker(last, self._run, datetime.now(UTC)))
+        self._send([], [], BatchMarker(last, self._run, datetime.now(UTC)))
         if begun is None:
             self._remember()
 
@@ -127,7 +135,7 @@ class KafkaOutput:
         note: Mapping[str, Any] | None = None,
     ) -> None:
         """Send all of a batch and its marker, in one transaction."""
-        marker = Marker(
+        marker = BatchMarker(
             batch_id=batch_id,
             run=self._run,
             committed_at=datetime.now(UTC),
@@ -153,7 +161,7 @@ class KafkaOutput:
     def _admin(self) -> AdminClient:
         return admin(self._sink.topic)
 
-    def _send(self, files: Sequence[WrittenFile], quarantine: Sequence[BadEvent], marker: Marker) -> None:
+    def _send(self, files: Sequence[WrittenFile], quarantine: Sequence[BadEvent], marker: BatchMarker) -> None:
         """One transaction. After an error nobody knows how it ended, and the producer is given up."""
         client, self._producer = self._producer, None
         if client is None:
@@ -166,7 +174,7 @@ class KafkaOutput:
             for fault in quarantine:
                 send_message(client, self._dead_letters.name, msgspec.json.encode(fault))
             send_message(client, self._markers.name, msgspec.json.encode(marker), self._owner.encode())
-            client.commit_transaction(_COMMIT_SECONDS)
+            client.commit_transaction(COMMIT_SECONDS)
         self._producer, self._marker = client, marker
 
     def _recover(self) -> None:
@@ -177,30 +185,18 @@ class KafkaOutput:
         self._producer = client
 
     def _require_claim(self, *, stable: bool) -> None:
-        self._marker = last_marker(self._markers, self._admin, self._owner, stable=stable)
+        self._marker = last_marker(self._markers, self._admin, self._owner, BatchMarker, stable=stable)
         if self._marker is None or self._marker.run != self._run:
             raise fenced(self._sink.topic)
 
     def _new_producer(self) -> Producer:
-        limit = {"message.max.bytes": self._sink.message_bytes_max + _FRAME_BYTES}
-        client = producer(self._sink.topic, f"fieldfare-{self._owner}", **_PRODUCER_SETTINGS, **limit)
-        with kafka_errors(self._sink.topic):
-            client.init_transactions(_COMMIT_SECONDS)
-        return client
+        return transactional_producer(self._sink.topic, f"fieldfare-{self._owner}", self._sink.message_bytes_max)
 
     def _make_topics(self) -> None:
         """The topics beside the output, if they are not there. The output itself is the user's to make."""
         TopicWatch(self._sink.topic).partitions()
-        compacted = {"cleanup.policy": "compact", "segment.ms": "3600000", "min.cleanable.dirty.ratio": "0.1"}
-        wanted = [
-            NewTopic(self._markers.name, num_partitions=1, config=compacted),
-            NewTopic(self._dead_letters.name, num_partitions=1),
-        ]
-        with kafka_errors(self._sink.topic):
-            there = self._admin.list_topics(timeout=ANSWER_SECONDS).topics
-            missing = [topic for topic in wanted if topic.topic not in there]
-            for made in (self._admin.create_topics(missing) if missing else {}).values():
-                made.result(ANSWER_SECONDS)
+        dead_letters = NewTopic(self._dead_letters.name, num_partitions=1)
+        make_missing(self._sink.topic, self._admin, [markers_topic(self._markers), dead_letters])
 
     def _begun(self) -> _Begun | None:
         """What an earlier run remembers; an error if the topics are others by now."""
@@ -230,18 +226,3 @@ class KafkaOutput:
     def _remember(self) -> None:
         with NewFile(self._state / _BEGUN_FILE) as file:
             file.write(msgspec.json.encode(self._now()))
-
-
-def send_message(client: Producer, topic: str, value: bytes, key: bytes | None = None) -> None:
-    """Send a message in the transaction that is under way."""
-    while True:
-        try:
-            client.produce(topic, value, key)
-        except BufferError:  # so many messages are on their way that the next one has to wait
-            client.poll(0.05)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError._FATAL:
-                client.commit_transaction(_COMMIT_SECONDS)  # it does not commit, but raises what was fatal: fencing?
-            raise
-        else:
-            return

@@ -7,18 +7,10 @@ messages: some hold a transaction's end, or an aborted message, or one that comp
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-Offsets: TypeAlias = dict[int, int]  # for each partition, the offset to go on with
-
-
-class Bounds(NamedTuple):
-    """What a partition has: from its first offset to its last stable one, which is not included."""
-
-    low: int
-    high: int
+from fieldfare.kafka.offsets import Bounds, Offsets
 
 
 class Range(msgspec.Struct, frozen=True):

@@ -16,11 +16,11 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from fieldfare.errors import KafkaUnavailableError
 from fieldfare.files.quarantine import excerpt
+from fieldfare.kafka.address import KafkaTopic
+from fieldfare.kafka.clients import ANSWER_SECONDS, consumer, explained, kafka_errors
+from fieldfare.kafka.schema_registry import SchemaRegistry
 from fieldfare.pipeline.json_events import FaultValue, JsonEvents
-from fieldfare.pipeline.kafka.address import KafkaTopic
-from fieldfare.pipeline.kafka.clients import ANSWER_SECONDS, consumer, explained, kafka_errors
 from fieldfare.pipeline.kafka.ranges import Range
-from fieldfare.pipeline.kafka.schema_registry import SchemaRegistry
 from fieldfare.pipeline.system_columns import APPENDED_AT, FAULT
 
 _MESSAGES_TOGETHER = 8_192

@@ -9,10 +9,10 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from fieldfare.errors import InputError
 from fieldfare.events import UnreadableError, json_values
+from fieldfare.kafka.address import KafkaTopic
+from fieldfare.kafka.clients import ANSWER_SECONDS, consumer, explained
+from fieldfare.kafka.offsets import Bounds, Offsets
 from fieldfare.pipeline.event_files import plain_schema
-from fieldfare.pipeline.kafka.address import KafkaTopic
-from fieldfare.pipeline.kafka.clients import ANSWER_SECONDS, consumer, explained
-from fieldfare.pipeline.kafka.ranges import Bounds, Offsets
 
 _MESSAGES_MAX = 1_000
 

@@ -16,15 +16,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from fieldfare.errors import InputError, UnknownSchemaError
-from fieldfare.pipeline.kafka.address import KafkaTopic
-from fieldfare.pipeline.kafka.clients import kafka_errors
+from fieldfare.kafka.address import KafkaTopic
+from fieldfare.kafka.clients import kafka_errors
+from fieldfare.kafka.schema_registry import URL, SchemaRegistry
+from fieldfare.kafka.starting import EARLIEST, Beginning, parsed
+from fieldfare.kafka.watching import TopicWatch
 from fieldfare.pipeline.kafka.data_source import KafkaDataSource
 from fieldfare.pipeline.kafka.ranges import Range, divided
 from fieldfare.pipeline.kafka.reader import AssignedRanges, RangeReader
 from fieldfare.pipeline.kafka.sampling import first_messages, schema_of
-from fieldfare.pipeline.kafka.schema_registry import URL, SchemaRegistry
-from fieldfare.pipeline.kafka.starting import EARLIEST, Beginning, parsed, save, saved
-from fieldfare.pipeline.kafka.watching import TopicWatch
+from fieldfare.pipeline.kafka.saved_start import save, saved
 from fieldfare.pipeline.source import save_text, with_system_columns
 from fieldfare.pipeline.stages import BatchInput
 from fieldfare.pipeline.types import arrow_schema

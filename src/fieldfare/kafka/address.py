@@ -63,19 +63,6 @@ class KafkaTopic:
         return KafkaTopic(self.brokers, self.name + suffix, self.settings)
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaSink:
-    """Topics as the place of a pipeline's output. `key` is the event's column that keys its message."""
-
-    topic: KafkaTopic
-    key: str | None = None
-    message_bytes_max: int = 1_000_000
-
-    def __post_init__(self) -> None:
-        if self.message_bytes_max < 1_000:
-            raise InputError("messages need a limit of 1,000 bytes at least")
-
-
 def is_kafka(place: str) -> bool:
     """Whether a place is a Kafka topic's address."""
     return place.startswith(SCHEME)

@@ -1,43 +1,40 @@
-"""Markers: a message for each committed batch, in the batch's own transaction, in a compacted topic beside the output.
+"""Markers: a message for each commit, in the commit's own transaction, in a compacted topic beside the output.
 
-A marker's key is the checkpoint's identity, so that the last one of a key says what is committed, and by which run.
+A marker's key is the identity of who commits, so that the last one of a key says what is committed.
 """
 
 from __future__ import annotations
 
 import time
 from contextlib import closing
-from datetime import datetime
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 from confluent_kafka import IsolationLevel, KafkaError, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from fieldfare.errors import KafkaTopicError, KafkaUnavailableError
-from fieldfare.pipeline.kafka.address import KafkaTopic
-from fieldfare.pipeline.kafka.clients import ANSWER_SECONDS, consumer, explained, kafka_errors
+from fieldfare.kafka.address import KafkaTopic
+from fieldfare.kafka.clients import ANSWER_SECONDS, consumer, explained, kafka_errors
 
-NONE_YET = -1
 MARKERS_SUFFIX = "-commits"
 _WINDOW = 200  # offsets that are read at first, from the end; then more and more
 _OPEN_SECONDS_MAX = 60.0  # for the transactions of other pipelines to end, which hide what came after them
 
 
-class Marker(msgspec.Struct, frozen=True):
-    """What is committed."""
-
-    batch_id: int  # NONE_YET: the run has begun, and nothing is committed
-    run: str  # of the driver that wrote it
-    committed_at: datetime
-    events: int = 0
-    matches: int = 0
-    dead_letters: int = 0
-    note: dict[str, Any] = {}
+Marker = TypeVar("Marker", bound=msgspec.Struct)
 
 
-def last_marker(topic: KafkaTopic, asker: AdminClient, owner: str, *, stable: bool = False) -> Marker | None:
-    """The last marker of an owner.
+def markers_topic(topic: KafkaTopic) -> NewTopic:
+    """How the topic of markers is made."""
+    compacted = {"cleanup.policy": "compact", "segment.ms": "3600000", "min.cleanable.dirty.ratio": "0.1"}
+    return NewTopic(topic.name, num_partitions=1, config=compacted)
+
+
+def last_marker(
+    topic: KafkaTopic, asker: AdminClient, owner: str, kind: type[Marker], *, stable: bool = False
+) -> Marker | None:
+    """The last marker of an owner, which has this kind.
 
     After `init_transactions` it is certain: it waits for what other owners have under way, which hides what came
     after it. With `stable` it does not wait, and the owner's own marker may still be hidden.
@@ -49,7 +46,7 @@ def last_marker(topic: KafkaTopic, asker: AdminClient, owner: str, *, stable: bo
     start, window = end, _WINDOW
     while start > first:
         stop, start = start, max(first, start - window)
-        if (found := _last_between(topic, owner, start, stop)) is not None:
+        if (found := _last_between(topic, owner, kind, start, stop)) is not None:
             return found
         window *= 8
     return None
@@ -63,7 +60,7 @@ def _offset(
         return int(answer.result().offset)
 
 
-def _last_between(topic: KafkaTopic, owner: str, start: int, stop: int) -> Marker | None:
+def _last_between(topic: KafkaTopic, owner: str, kind: type[Marker], start: int, stop: int) -> Marker | None:
     """Read up to an end that may not be stable yet: it becomes so when open transactions end."""
     found, position = None, start
     deadline = time.monotonic() + _OPEN_SECONDS_MAX
@@ -75,7 +72,7 @@ def _last_between(topic: KafkaTopic, owner: str, start: int, stop: int) -> Marke
                 if error is None:
                     position = offset + 1
                     if message.key() == owner.encode() and offset < stop:
-                        found = _decoded(topic, message.value() or b"", offset)
+                        found = _decoded(topic, kind, message.value() or b"", offset)
                 elif error.code() == KafkaError._PARTITION_EOF:
                     position = max(position, offset)
                 elif not error.retriable() and error.code() != KafkaError._ALL_BROKERS_DOWN:
@@ -85,9 +82,9 @@ def _last_between(topic: KafkaTopic, owner: str, start: int, stop: int) -> Marke
     return found
 
 
-def _decoded(topic: KafkaTopic, value: bytes, offset: int) -> Marker:
+def _decoded(topic: KafkaTopic, kind: type[Marker], value: bytes, offset: int) -> Marker:
     try:
-        return msgspec.json.decode(value, type=Marker)
+        return msgspec.json.decode(value, type=kind)
     except msgspec.MsgspecError as error:
         raise KafkaTopicError(
             f"{topic}: the message at offset {offset} is no marker of a commit ({error}): use another output topic"

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fieldfare.errors import FencedError, InputError, KafkaTopicError, KafkaUnavailableError, MissingDependencyError
-from fieldfare.pipeline.kafka.address import KafkaTopic
+from fieldfare.kafka.address import KafkaTopic
 
 try:
     from confluent_kafka import Consumer, KafkaError, KafkaException, Producer

@@ -9,10 +9,10 @@ from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from fieldfare.errors import InputError, KafkaTopicError
-from fieldfare.pipeline.kafka.address import KafkaTopic
-from fieldfare.pipeline.kafka.clients import ANSWER_SECONDS, admin, kafka_errors
-from fieldfare.pipeline.kafka.ranges import Bounds, Offsets
-from fieldfare.pipeline.kafka.starting import EARLIEST, LATEST, Beginning, parsed
+from fieldfare.kafka.address import KafkaTopic
+from fieldfare.kafka.clients import ANSWER_SECONDS, admin, kafka_errors
+from fieldfare.kafka.offsets import Bounds, Offsets
+from fieldfare.kafka.starting import EARLIEST, LATEST, Beginning, parsed
 
 
 class TopicWatch:
