@@ -224,8 +224,8 @@ def test_what_cannot_be_done_is_refused(place: Place) -> None:
 
 def test_without_the_extra_an_error_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    for name in [name for name in sys.modules if name.startswith("fieldfare.pipeline.kafka.")]:
-        if not name.endswith(".address"):
+    for name in [name for name in sys.modules if name.startswith(("fieldfare.pipeline.kafka.", "fieldfare.kafka."))]:
+        if not name.endswith((".address", ".sink")):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.delattr("fieldfare.kafka.clients", raising=False)
     with pytest.raises(MissingDependencyError, match=r"fieldfare\[kafka\]"):

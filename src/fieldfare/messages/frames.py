@@ -67,6 +67,11 @@ class Publish(Frame, frozen=True, tag="publish"):
     A publisher that numbers its events, from `sequence` on without gaps, may send them again when no answer came: what
     was accepted already is accepted again, but delivered once. Without numbers the ids, if given, do the same for a
     while.
+
+    A publisher that reads another log, such as a partition of Kafka, numbers by the places in that log, and says with
+    `upto` where to go on: the numbers from `sequence` up to there are dealt with, whether they are events or not. That
+    is stored with the events, and never forgotten; a publication that does not begin where the last one ended is
+    refused. It may be without events; if it has some, it gives their ids.
     """
 
     ref: Ref
@@ -79,6 +84,7 @@ class Publish(Frame, frozen=True, tag="publish"):
     payloads: list[bytes | None] | None = None  # one for each event, in base64: bytes that only the receiver reads
     envelopes: list[Envelope | None] | None = None  # one for each event: the attributes of the CloudEvent that it is
     trace: Trace | None = None  # to which these events belong
+    upto: Annotated[int, Meta(ge=1)] | None = None  # the number to go on with, of a publisher that reads another log
 
 
 class Subscribe(Frame, frozen=True, tag="subscribe"):

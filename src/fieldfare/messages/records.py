@@ -37,6 +37,7 @@ class EventsStored(_Record, frozen=True, tag="e"):
     origin_upto: Position = -1  # all that was wanted of that log's events of this topic, up to here, is in this log
     cursors: dict[str, Position] = {}  # of a batch: up to where the pipeline has the events of each other log
     follows: Follows = {}  # of a publisher that came from other edges: they come after these positions of other logs
+    upto: int | None = None  # of a publisher that reads another log: the number to go on with
 
 
 class SubscriptionStored(_Record, frozen=True, tag="s"):
@@ -143,6 +144,7 @@ class PublishersMoved(_Record, frozen=True, tag="p"):
     sequences: dict[str, int]  # the last of each publisher
     ids: list[tuple[str | None, str]] = []  # recent ones, each with its publisher
     matched_ids: list[tuple[str | None, str]] = []  # in checkpoints: the same of events that the pipeline has matched
+    readers: list[str] = []  # those of them that read another log, and are never forgotten
 
 
 class Reached(_Record, frozen=True, tag="n"):

@@ -94,7 +94,7 @@ from fieldfare.routing.overlay import EdgeOverlay, GapAtHome, OverlayOptions, Ov
 from fieldfare.routing.pending import PendingPorts, PendingSubscription
 from fieldfare.routing.pipeline_batches import BatchPorts, PendingBatch, PipelineBatches
 from fieldfare.routing.ports import Asking, LogPort, Positions, Replies, Timers
-from fieldfare.routing.publication import Publication, Repetition
+from fieldfare.routing.publication import PassedNumbers, Publication, Repetition
 from fieldfare.routing.publisher_advertisements import AdvertisingPorts, PublisherAdvertisement, PublisherAdvertisements
 from fieldfare.routing.publisher_moves import AdoptionTimer, MovePorts, PublisherMoves
 from fieldfare.routing.publishing import Publishing, PublishingPorts
@@ -452,6 +452,7 @@ class Edge:
         return {
             Publication: self.publishing.stored,
             Repetition: lambda waiter, _: self.publishing.repetition_stored(waiter),
+            PassedNumbers: lambda waiter, _: self.publishing.passed_stored(waiter),
             PendingBatch: self._batches.stored,
             PendingSubscription: self.subscribing.pending.stored,
             EndingSubscription: lambda waiter, _: self.subscribing.ended(waiter),
@@ -466,6 +467,7 @@ class Edge:
         }, {
             Publication: self.publishing.not_stored,
             Repetition: self.publishing.repetition_failed,
+            PassedNumbers: self.publishing.passed_failed,
             PendingBatch: lambda waiter, _: self._batches.not_stored(waiter),
             PendingSubscription: self.subscribing.pending.not_stored,
             EndingSubscription: self.subscribing.not_ended,

@@ -75,7 +75,8 @@ class Publication:
         """The last number of its publisher, if it numbers its events."""
         if self.sequence is None or self.frame.publisher is None:
             return {}
-        return {self.frame.publisher: self.sequence + len(self.rows) - 1}
+        following = self.frame.upto or self.sequence + len(self.rows)
+        return {self.frame.publisher: following - 1}
 
     @property
     def queue(self) -> tuple[Topic, str]:
@@ -95,6 +96,18 @@ class Repetition:
 
     link: str
     frame: Publish
+
+
+@dataclass(frozen=True, slots=True)
+class PassedNumbers:
+    """A publication without events: its publisher, which reads another log, goes on further on there."""
+
+    topic: Topic
+    link: str
+    frame: Publish
+    publisher: str
+    sequence: int
+    last: int
 
 
 @dataclass(slots=True, eq=False)

@@ -46,6 +46,15 @@ def checked_rows(frame: Publish, keep: Sequence[int]) -> list[dict[str, Any]]:
     return rows
 
 
+def why_no_event(text: bytes) -> str | None:
+    """Why a text cannot be published as an event; None if it can."""
+    try:
+        _checked(0, Raw(text))
+    except Refusal as refusal:
+        return refusal.reason.removeprefix("event 0: ").removeprefix("event 0 ")
+    return None
+
+
 def _checked(number: int, event: Raw) -> dict[str, Any]:
     text = bytes(event)
     if len(text) > EVENT_BYTES_MAX:

@@ -1,7 +1,8 @@
 """Which publications of a topic are repetitions: a publisher that got no answer sends again, and that must be harmless.
 
 A publisher that numbers its events is remembered by its last number, which costs little and holds for as long as the
-publisher is among the recent ones. Events with ids only are remembered by these, for a while.
+publisher is among the recent ones. One that reads another log is never forgotten: its number is where it goes on.
+Events with ids only are remembered by these, for a while.
 """
 
 from __future__ import annotations
@@ -22,6 +23,12 @@ class Publishers:
         self._publishers_max = publishers_max
         self._last: OrderedDict[str, int] = OrderedDict()  # what is on its way to the log included
         self._stored: dict[str, int] = {}
+        self._readers: set[str] = set()  # of other logs
+
+    @property
+    def readers(self) -> list[str]:
+        """The publishers that read other logs, and have something stored."""
+        return sorted(self._readers & self._stored.keys())
 
     @property
     def stored(self) -> dict[str, int]:
@@ -45,12 +52,29 @@ class Publishers:
             raise Refusal("sequence", reason, last + 1)
         return min(count, last + 1 - sequence)
 
+    def is_repeated_range(self, publisher: str, sequence: int, upto: int) -> bool:
+        """Whether the numbers of a publisher that reads another log came before: all of them, or none."""
+        following = self._last.get(publisher, -1) + 1
+        if upto <= following:
+            return True
+        if sequence != following:
+            reason = f"publisher {publisher!r} goes on at {following}, not at {sequence}: read again from there"
+            raise Refusal("sequence", reason, following)
+        if publisher not in self._readers and len(self._readers) >= self._publishers_max:
+            raise Refusal("limit", f"{len(self._readers):,} publishers read other logs already: no more can be kept")
+        return False
+
+    def keep(self, publisher: str) -> None:
+        """A publisher reads another log: never forget it."""
+        self._readers.add(publisher)
+
     def remember(self, publisher: str, last: int) -> None:
         """A publisher's numbers are taken up to this one."""
         self._last[publisher] = last
         self._last.move_to_end(publisher)
-        if len(self._last) > self._publishers_max:
-            oldest, _ = self._last.popitem(last=False)
+        if len(self._last) - len(self._readers) > self._publishers_max:
+            oldest = next(name for name in self._last if name not in self._readers)
+            del self._last[oldest]
             self._stored.pop(oldest, None)
 
     def confirm(self, publisher: str, last: int) -> None:

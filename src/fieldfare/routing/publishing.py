@@ -29,7 +29,14 @@ from fieldfare.qos import broken
 from fieldfare.routing.matches import entries_of, follows_of
 from fieldfare.routing.moved_publisher import PublisherKey
 from fieldfare.routing.ports import Asking, LogPort, Positions, Replies
-from fieldfare.routing.publication import NOT_SAFE, ImportedEvents, Publication, PublicationState, Repetition
+from fieldfare.routing.publication import (
+    NOT_SAFE,
+    ImportedEvents,
+    PassedNumbers,
+    Publication,
+    PublicationState,
+    Repetition,
+)
 from fieldfare.routing.published_events import beside_of, check_counts, checked_rows, deliveries
 from fieldfare.routing.publisher_advertisements import PublisherAdvertisements
 from fieldfare.routing.publisher_moves import PublisherMoves
@@ -94,6 +101,8 @@ class Publishing:
         check_counts(frame)
         if frame.sequence is not None and frame.publisher is None:
             raise Refusal("invalid", "a sequence number needs a publisher")
+        if frame.upto is not None:
+            _check_range(frame)
         if self._moves:
             self._moves.check(topic, frame.publisher)
         if self._unstored_bytes > self._unstored_bytes_max:
@@ -104,8 +113,27 @@ class Publishing:
         if keep:
             self._quotas.check_events(topic.tenant, len(keep), now)
             self._begin(self._new(topic, link, frame, keep, now), now)
+        elif _is_passing(topic, frame):
+            self._pass(topic, link, frame)
         else:
             self._repeat(topic, Repetition(link, frame))
+
+    def _pass(self, topic: Topic, link: str, frame: Publish) -> None:
+        """Note up to where a publisher has read another log, without events."""
+        publisher, sequence, last = frame.publisher or "", frame.sequence or 0, (frame.upto or 0) - 1
+        topic.publishers.keep(publisher)
+        topic.publishers.remember(publisher, last)
+        self._log.append(_marks(topic, frame), PassedNumbers(topic, link, frame, publisher, sequence, last))
+
+    def passed_stored(self, passed: PassedNumbers) -> None:
+        """The numbers are stored."""
+        passed.topic.publishers.confirm(passed.publisher, passed.last)
+        self._replies.send(passed.link, Accepted(passed.frame.ref, 0))
+
+    def passed_failed(self, passed: PassedNumbers, reason: str) -> None:
+        """They are not, and will not be."""
+        passed.topic.publishers.take_back(passed.publisher, passed.sequence)
+        self._replies.refuse(passed.link, passed.frame.ref, Refusal("storage", reason))
 
     def _new(self, topic: Topic, link: str, frame: Publish, keep: Sequence[int], now: float) -> Publication:
         """The part of a publication that did not come before."""
@@ -129,6 +157,8 @@ class Publishing:
         record = EventsStored(
             first, topic.tenant, topic.name, now, now + lifespan, made, frame.publisher, sequence, bool(ids)
         )
+        if frame.upto is not None:
+            record, ids = msgspec.structs.replace(record, has_ids=False, upto=frame.upto), []
         if self._moves and (follows := self._moves.follows(topic, frame.publisher, now)):
             record = msgspec.structs.replace(record, follows=follows)
         is_stored = topic.offered.is_kept and not topic.is_home
@@ -157,6 +187,8 @@ class Publishing:
     def _begin(self, publication: Publication, now: float) -> None:
         topic = publication.topic
         for publisher, last in publication.last_numbers.items():
+            if publication.frame.upto is not None:
+                topic.publishers.keep(publisher)
             topic.publishers.remember(publisher, last)
         topic.published_ids.remember(publication.frame.publisher, publication.ids)
         self._unstored_bytes += publication.size_bytes
@@ -360,15 +392,32 @@ class Publishing:
 
 def _marks(topic: Topic, frame: Publish) -> PublishersMoved:
     """By what a repetition of a publication is found: its last number, and its ids, those that it repeats included."""
-    numbers = {}
-    if frame.publisher is not None and frame.sequence is not None:
-        numbers[frame.publisher] = frame.sequence + len(frame.events) - 1
-    return PublishersMoved(*topic.key, numbers, [(frame.publisher, name) for name in frame.ids or ()])
+    if frame.publisher is None or frame.sequence is None:
+        return PublishersMoved(*topic.key, {}, [(frame.publisher, name) for name in frame.ids or ()])
+    if frame.upto is not None:
+        return PublishersMoved(*topic.key, {frame.publisher: frame.upto - 1}, readers=[frame.publisher])
+    last = frame.sequence + len(frame.events) - 1
+    return PublishersMoved(*topic.key, {frame.publisher: last}, [(frame.publisher, name) for name in frame.ids or ()])
+
+
+def _check_range(frame: Publish) -> None:
+    if frame.sequence is None or (frame.events and frame.ids is None):
+        raise Refusal("invalid", "`upto` needs a publisher, a sequence number, and ids of the events")
+    if (frame.upto or 0) < frame.sequence + max(1, len(frame.events)):
+        raise Refusal("invalid", "`upto` is the number after those of all the events")
+
+
+def _is_passing(topic: Topic, frame: Publish) -> bool:
+    """Whether a publication without events that were not there is one of a publisher that goes on further on."""
+    return frame.upto is not None and topic.publishers.last(frame.publisher or "") < frame.upto - 1
 
 
 def _unrepeated(topic: Topic, frame: Publish) -> Sequence[int]:
     """The numbers of the events that did not come before."""
     count = len(frame.events)
+    if frame.upto is not None:
+        is_repeated = topic.publishers.is_repeated_range(frame.publisher or "", frame.sequence or 0, frame.upto)
+        return range(0 if is_repeated else count)
     if frame.sequence is not None and frame.publisher is not None:
         return range(topic.publishers.repeated(frame.publisher, frame.sequence, count), count)
     if frame.ids is not None:

@@ -154,7 +154,9 @@ def _recover_events(edge: Edge, record: EventsStored) -> None:
             topic.matched_ids.remember(identified.publisher, [identified.id])
             topic.matched_ids.confirm(identified.publisher, [identified.id])
     if record.sequence is not None and record.publisher is not None:
-        topic.publishers.recover(record.publisher, record.sequence + len(record.deliveries) - 1)
+        if record.upto is not None:
+            topic.publishers.keep(record.publisher)
+        topic.publishers.recover(record.publisher, (record.upto or record.sequence + len(record.deliveries)) - 1)
     if record.has_ids:
         ids = [_identified.decode(delivery).id for delivery in record.deliveries]
         topic.published_ids.remember(record.publisher, ids)
@@ -166,6 +168,8 @@ def _recover_publishers(edge: Edge, record: PublishersMoved | PublisherSealed | 
         edge.moves.recover(record)
         return
     topic = edge.topics.get_or_make(record.tenant, record.topic)
+    for publisher in record.readers:
+        topic.publishers.keep(publisher)
     for publisher, last in record.sequences.items():
         topic.publishers.recover(publisher, last)
     for source, identity in record.ids:
@@ -259,7 +263,7 @@ def _state(edge: Edge) -> Iterator[Record]:
         yield TopicStored(*topic.key, topic.offered, topic.matching, topic.offer_version, topic.home)
         sequences, ids = topic.publishers.stored, topic.published_ids.stored
         if sequences or ids or topic.matched_ids.stored:
-            yield PublishersMoved(*topic.key, sequences, ids, topic.matched_ids.stored)
+            yield PublishersMoved(*topic.key, sequences, ids, topic.matched_ids.stored, topic.publishers.readers)
         if len(topic.times):
             yield topic.times.state(topic.key)
         yield from topic.missed
