@@ -34,7 +34,10 @@ FieldfareError
 ├── PipelineError                the streaming pipeline cannot begin, or cannot go on
 ├── InputError                   a file given to a command cannot be used
 ├── ConfigError                  settings are wrong; carries every problem, each with its place
-│   └── TopologyError            the file of a tree of brokers is wrong: a name, an address, a link, or a ring of them
+│   ├── TopologyError            the file of a tree of brokers is wrong: a name, an address, a link, or a ring of them
+│   ├── ApplicationError         the description of an application is wrong; says every setting that is
+│   └── NodesError               nodes that an application could run on are described wrongly
+├── CostsError                   measured costs cannot be read, or are of another version; says what to do
 ├── WebhookAddressError          a webhook may not be called at its URL; says why, and what would be allowed
 ├── ServiceError                 the service cannot start: a port or a folder is taken, a certificate is bad
 │   └── PortTakenError           another program listens on its port
@@ -242,6 +245,18 @@ class ConfigError(FieldfareError):
 
 class TopologyError(ConfigError):
     """The file that describes a tree of brokers is wrong: a name, an address, a link, or links that make a ring."""
+
+
+class ApplicationError(ConfigError):
+    """The description of an application, from which its costs are predicted, is wrong."""
+
+
+class NodesError(ConfigError):
+    """The description of the nodes that an application could run on is wrong."""
+
+
+class CostsError(FieldfareError):
+    """Saved costs cannot be read, or were measured by another version."""
 
 
 class WebhookAddressError(FieldfareError):
