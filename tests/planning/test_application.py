@@ -43,9 +43,7 @@ applications = st.builds(
 
 @settings(max_examples=50, deadline=None)
 @given(applications)
-def test_an_application_comes_back_from_toml(
-    tmp_path_factory: pytest.TempPathFactory, application: Application
-) -> None:
+def test_it_comes_back_from_toml(tmp_path_factory: pytest.TempPathFactory, application: Application) -> None:
     file = tmp_path_factory.mktemp("toml") / "application.toml"
     file.write_text(application.to_toml(), encoding="utf-8")
     assert load_application(file) == application

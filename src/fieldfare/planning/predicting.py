@@ -133,10 +133,11 @@ def _percentiles(work: Work, rate: float, speed: float, *, is_saturated: bool) -
     if is_saturated:
         return math.inf, math.inf
     at: dict[str, Floats] = {one.name: latencies(at_speed(one, speed), rate) for one in work.stations}
-    paths = []
-    for path in work.paths:
-        if path.share > 0:
-            paths.append((path.share, total([at[one.name] for one in path.stations]) + path.delay_seconds))
+    paths = [
+        (path.share, total([at[one.name] for one in path.stations]) + path.delay_seconds)
+        for path in work.paths
+        if path.share > 0
+    ]
     p50, p99 = np.quantile(mixed(paths), (0.5, 0.99)).tolist()
     return p50, p99
 

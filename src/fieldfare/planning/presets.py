@@ -133,9 +133,9 @@ _QUOTES = Preset(
         latency_seconds_max=0.01,
         changes_per_second=10,
         assumptions=(
-            "publish frequency and bandwidth are of all publishers: 100 Mbps over 1,000 events/s, 12,500 bytes an event",
-            "1,000 subscribers are brokers; section 3.1 speaks of millions of subscriptions, so each has 1,000 investors'",
-            "an event satisfies 10 conditions: prices that were waited for (ours); 'medium' is 10 changes a second (ours)",
+            "frequency and bandwidth are of all publishers: 100 Mbps over 1,000 events/s, 12,500 bytes an event",
+            "1,000 subscribers are brokers of 1,000 investors each; section 3.1 speaks of millions of subscriptions",
+            "an event satisfies 10 conditions (ours); 'medium' is 10 changes a second (ours)",
         ),
     ),
 )

@@ -85,7 +85,7 @@ def _batches(application: Application, way: Way, costs: Costs, interval_seconds:
 
 
 def division(application: Application, way: Way) -> tuple[float, float, float]:
-    """The share of the subscriptions that a visit searches, how much more the busiest matcher has, copies of a share."""
+    """What a visit searches, as a share of all; how much more the busiest matcher has; copies that a matcher holds."""
     if way.kind is WayKind.REPLICATED:
         return 1.0, 1.0, 1.0
     dimensions = DIMENSIONS.get(application.shape, 0)
