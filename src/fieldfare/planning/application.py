@@ -173,4 +173,4 @@ def _text(value: Any) -> str:
     """A value as TOML writes it, whose strings are those of JSON; large integers are grouped."""
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:_}"
-    return msgspec.json.encode(value).decode()
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
