@@ -42,7 +42,7 @@ def bulk(a: float, b: float, **others: float) -> Station:
         (bulk(0.001, 0.0001), 1_000.0),
         (bulk(0.001, 0.0001), 8_000.0),
         (bulk(0.001, 0.0001), 9_400.0),  # nearly saturated
-        (bulk(0.0, 0.001), 900.0),  # no constant at all: rounds are busy periods' generations
+        (bulk(0.0, 0.001), 700.0),  # no constant at all: rounds are busy periods' generations
         (bulk(0.3, 0.00001), 20_000.0),  # a micro-batch
         (bulk(0.1, 0.00001, interval_seconds=0.5), 5_000.0),  # that waits for its interval
         (bulk(0.1, 0.001, interval_seconds=0.5), 2.0),

@@ -21,8 +21,9 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-SAMPLES = 4_096  # of a latency: enough for the 99th percentile
-_STATES_MAX = 160
+SAMPLES = 2_048  # of a latency: enough for the 99th percentile
+_STATES_MAX = 64
+_MOMENTS = 8  # of a round, at which an event may come
 _SMALL_ROUND = 60.0  # events up to which every size of a round is a state of the chain
 _UTILISATION_MAX = 0.995  # above it a queue needs minutes to settle: it is called saturated
 _TAIL_MEANS = math.log(100)  # means of an exponential law in its 99th percentile
@@ -92,10 +93,9 @@ def latencies(station: Station, events_per_second: float) -> Floats:
     """
     if events_per_second > station.throughput:
         return np.full(SAMPLES, math.inf)
-    sizes, served, following, weights = _chain(station, events_per_second * station.share)
-    del sizes
-    left = np.linspace(0.0, 1.0, 17)[:-1] + 1 / 32  # an event comes at any moment of the round before its own
-    values = (left[:, None, None] * served[None, :, None] + following[None, None, :]).ravel()
+    lasts, work, weights = _chain(station, events_per_second * station.share)
+    left = (np.arange(_MOMENTS) + 0.5) / _MOMENTS  # an event comes at any moment of the round before its own
+    values = (left[:, None, None] * lasts[None, :, None] + work[None, None, :]).ravel()
     likely = np.broadcast_to(weights.events / len(left), (len(left), *weights.events.shape)).ravel()
     values = np.concatenate([values, [weights.alone_seconds]])
     likely = np.concatenate([likely, [weights.alone]])
@@ -113,15 +113,15 @@ class _Weights(msgspec.Struct, frozen=True):
     alone_seconds: float
 
 
-def _chain(station: Station, rate: float) -> tuple[Floats, Floats, Floats, _Weights]:
-    """Sizes of rounds; how long one lasts until the next begins; its own work; how many events are in which."""
+def _chain(station: Station, rate: float) -> tuple[Floats, Floats, _Weights]:
+    """For each size of a round: how long it lasts until the next begins, its own work; how many events are in which."""
     mean = max(1.0, round_events(station, rate / station.share if station.share else 0.0))
-    is_small = mean <= _SMALL_ROUND
+    deviation = math.sqrt(_variance(station, rate, mean))
+    is_small = mean <= _SMALL_ROUND and mean + 8.0 * deviation < 2 * _STATES_MAX
     if is_small:
-        spread = 8.0 * math.sqrt(_variance(station, rate, mean)) + 12.0
-        sizes = np.arange(0.0 if station.interval_seconds else 1.0, mean + spread)
+        sizes = np.arange(0.0 if station.interval_seconds else 1.0, mean + 8.0 * deviation + 12.0)
     else:
-        spread = 6.0 * math.sqrt(_variance(station, rate, mean))
+        spread = 6.0 * deviation
         sizes = np.linspace(max(1.0, mean - spread), mean + spread, _STATES_MAX)
     sizes = np.minimum(sizes, station.events_max)
     work = station.seconds(sizes)
@@ -138,7 +138,7 @@ def _chain(station: Station, rate: float) -> tuple[Floats, Floats, Floats, _Weig
     if alone:
         came[:, 0] -= often * nobody  # they are in rounds of one, but waited for no other round
     came = np.maximum(came, 0.0)
-    return sizes, lasts, work, _Weights(came, alone, float(station.seconds(1.0)))
+    return lasts, work, _Weights(came, alone, float(station.seconds(1.0)))
 
 
 def _variance(station: Station, rate: float, mean: float) -> float:
@@ -165,10 +165,11 @@ def _normal(means: Floats, sizes: Floats) -> Floats:
 
 def _stationary(moves: Floats) -> Floats:
     """How often each state is visited in the long run."""
-    count = len(moves)
-    equations = np.vstack([moves.T - np.eye(count), np.ones(count)])
-    found = np.linalg.lstsq(equations, np.append(np.zeros(count), 1.0), rcond=None)[0]
-    found = np.maximum(found, 0.0)
+    equations = moves.T - np.eye(len(moves))
+    equations[-1] = 1.0  # in place of an equation that follows from the others: shares add up
+    right = np.zeros(len(moves))
+    right[-1] = 1.0
+    found = np.maximum(np.linalg.solve(equations, right), 0.0)
     return np.asarray(found / found.sum())
 
 
