@@ -16,7 +16,8 @@ import numpy as np
 from fieldfare.boxes import BoxTable
 from fieldfare.errors import ConditionError, ConditionLimitError, ConditionSyntaxError, ConditionTypeError
 from fieldfare.language import tree
-from fieldfare.language.columns import UnfitShapeError, fill, may_be_time
+from fieldfare.language.column_leaves import may_be_time
+from fieldfare.language.columns import UnfitShapeError, fill
 from fieldfare.language.limits import Limits
 from fieldfare.language.literals import LiteralRangeError, MalformedLiteralError, read_literal
 from fieldfare.language.normal_form import normal_form

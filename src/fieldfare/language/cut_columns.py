@@ -51,6 +51,10 @@ class Piece:
         """What is in both, in each row."""
         return Piece(self.low.greater(other.low), self.high.lesser(other.high))
 
+    def contains(self, other: Piece) -> Mask:
+        """Where another interval lies in this one."""
+        return ~other.low.is_below(self.low) & ~self.high.is_below(other.high)
+
     def holds(self) -> Mask:
         """Where the interval is not empty."""
         return self.low.is_below(self.high)

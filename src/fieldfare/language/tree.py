@@ -297,6 +297,18 @@ def slots_in(operand: Operand) -> list[int]:
     return []
 
 
+def slots_in_leaf(leaf: Leaf) -> list[int]:
+    """The numbers of the literals in a leaf, each once."""
+    match leaf:
+        case Compare(_, left, right):
+            found = slots_in(left) + slots_in(right)
+        case Match(operand, pattern, escape):
+            found = slots_in(operand) + slots_in(pattern) + ([] if escape is None else slots_in(escape))
+        case Missing(operand) | Truth(operand):
+            found = slots_in(operand)
+    return list(dict.fromkeys(found))
+
+
 def boxes_at_most(node: Node, side: Side = Side.TRUE) -> int:
     """How many boxes a condition can have at most, if none of its texts is also a time; each that is may double it."""
     match node:
