@@ -52,6 +52,8 @@ class Cuts:
     @staticmethod
     def concatenated(parts: Sequence[Cuts]) -> Cuts:
         """All the parts' cuts, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
         floats = all(part.values.dtype == np.float64 for part in parts)
         values = [part.values if floats else part.values.astype(object) for part in parts]
         return Cuts(np.concatenate([part.sections for part in parts]), np.concatenate(values))

@@ -102,26 +102,26 @@ MISSING = Interval(section_start(Section.NULL), section_end(Section.NULL))
 PRESENT = Interval(section_start(Section.NAN), section_start(Section.END))
 
 
-class Attribute(msgspec.Struct, frozen=True, tag=True):
+class Attribute(msgspec.Struct, frozen=True, tag=True, gc=False):
     """An attribute's value, inside a residual expression."""
 
     name: str
 
 
-class Literal(msgspec.Struct, frozen=True, tag=True):
+class Literal(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A constant, inside a residual expression: bool, int, float, str, or microseconds for a time."""
 
     section: Section
     value: float | int | str
 
 
-class Variable(msgspec.Struct, frozen=True, tag=True):
+class Variable(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A member of a list inside `exists(list, variable -> condition)`."""
 
     name: str
 
 
-class Arithmetic(msgspec.Struct, frozen=True, tag=True):
+class Arithmetic(msgspec.Struct, frozen=True, tag=True, gc=False):
     """`left operator right`, the operator one of + - * / %."""
 
     operator: str
@@ -129,7 +129,7 @@ class Arithmetic(msgspec.Struct, frozen=True, tag=True):
     right: Attribute | Literal | Variable | Arithmetic | Call
 
 
-class Call(msgspec.Struct, frozen=True, tag=True):
+class Call(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A function or a predicate of expressions, by the name that language/functions.py or language/forms.py has."""
 
     function: str
@@ -172,7 +172,7 @@ def axis_order(axis: AxisKey) -> tuple[bool, str | bytes]:
     return (False, axis) if isinstance(axis, str) else (True, axis.code)
 
 
-class Comparison(msgspec.Struct, frozen=True, tag=True):
+class Comparison(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A residual test between two expressions without calls, the operator one of = != < <= > >=."""
 
     operator: str
@@ -180,7 +180,7 @@ class Comparison(msgspec.Struct, frozen=True, tag=True):
     right: Attribute | Literal | Variable | Arithmetic | Call
 
 
-class Like(msgspec.Struct, frozen=True, tag=True):
+class Like(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A residual test of a string against a pattern, parsed: None is %, the empty string is _, else a character."""
 
     attribute: str

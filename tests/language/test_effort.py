@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from tests.matching.strategies import conditions
 
 from fieldfare.language import compile, effort, shapes, tree  # noqa: A004
-from fieldfare.language.columns import may_be_time
+from fieldfare.language.column_leaves import may_be_time
 from fieldfare.language.limits import Limits
 from fieldfare.language.parse import parse
 

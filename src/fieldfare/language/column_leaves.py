@@ -400,7 +400,7 @@ def _form(products: Sequence[Product]) -> _Form | None:
     forms = []
     for product in products:
         keys = tuple(key if isinstance(key, str) else Derived for key in product.sets)
-        sections = []
+        sections: list[Section | None] = []
         for key, intervals in product.sets.items():
             for interval in intervals:
                 if not isinstance(key, str) and member_of(key, interval) is not None:
