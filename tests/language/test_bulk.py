@@ -11,10 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fieldfare import language
-from fieldfare.boxes import AxisColumn, BoxTable
+from fieldfare.boxes import BoxTable
 from fieldfare.errors import ConditionError, ConditionLimitError, ConditionSyntaxError
 from fieldfare.language import shapes
-from fieldfare.model import Condition, Cut, Derived, Section
+from fieldfare.model import Condition, Cut, Section
 
 Boxes = Counter[object]
 
@@ -27,7 +27,8 @@ def boxes_of_condition(condition: Condition) -> Boxes:
     return Counter(
         (
             frozenset(
-                (name, cut_of(item.low), cut_of(item.high)) for name, item in (box.intervals | box.derived).items()
+                (name, cut_of(item.low), cut_of(item.high))
+                for name, item in [*box.intervals.items(), *box.derived.items()]
             ),
             frozenset((member.lists, cut_of(member.value)) for member in box.members),
             frozenset(box.tests),
@@ -39,7 +40,7 @@ def boxes_of_condition(condition: Condition) -> Boxes:
 
 def boxes_by_owner(table: BoxTable) -> dict[int, list[object]]:
     intervals: list[set[object]] = [set() for _ in range(len(table))]
-    for name, column in (dict[str | Derived, AxisColumn](table.axes) | dict(table.derived)).items():
+    for name, column in [*table.axes.items(), *table.derived.items()]:
         assert (column.boxes[1:] > column.boxes[:-1]).all()
         for cuts in (column.low, column.high):
             assert len(cuts.sections) == len(cuts.values) == len(column.boxes)
