@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -39,6 +40,8 @@ class SlowDispatcher:
     def __init__(self, layout: Layout, load: Load, dispatcher: Dispatcher) -> None:
         self.layout, self.load, self.dispatcher = layout, load, dispatcher
         self.service = service_seconds(layout, load).tolist()
+        speeds = np.ones(len(layout.matchers)) if load.speeds is None else load.speeds
+        self.speed = dict(zip(layout.matchers, speeds.tolist(), strict=True))
         self.sent = 0
 
     def work(self, matcher: int, seconds: float) -> float:
@@ -47,31 +50,35 @@ class SlowDispatcher:
         for part in range(self.layout.starts[-1]):
             if matcher in self.layout.matchers_of(part):
                 waiting = self.load.queue[part] + self.load.arrival_rate[part] * seconds
-                total += waiting * self.service[part] / len(self.layout.matchers_of(part))
+                total += waiting * self.service[part] / sum(self.speed[one] for one in self.layout.matchers_of(part))
         return total
 
     def random_matcher(self, part: int) -> int:
         group = self.layout.matchers_of(part)
         self.sent += 1
         drawn = mixed(2**64 - 1 - self.dispatcher.seed % 2**64, self.sent - 1)
-        return group[drawn % len(group)]
+        if self.load.speeds is None:
+            return group[drawn % len(group)]
+        sums = list(accumulate(self.speed[matcher] for matcher in group))
+        return next(one for one, upto in zip(group, sums, strict=True) if (drawn >> 11) / 2**53 < upto / sums[-1])
 
     def adaptive(self, choices: Sequence[Sequence[Sequence[int]]], clock: Sequence[float]) -> list[Visit]:
         start = clock[0] if clock else 0.0
         free_at = {matcher: max(start, self.work(matcher, start)) for matcher in self.layout.matchers}
         visits = []
         for event, (candidates, now) in enumerate(zip(choices, clock, strict=True)):
+
+            def end(part: int, one: int, free_at: dict[int, float] = free_at, now: float = now) -> float:
+                return max(free_at[one], now) + self.service[part] / self.speed[one]
+
             costs = [
-                sum(
-                    max(0.0, min(free_at[matcher] for matcher in self.layout.matchers_of(part)) - now)
-                    + self.service[part]
-                    for part in parts
-                )
+                sum(min(end(part, one) for one in self.layout.matchers_of(part)) - now for part in parts)
                 for parts in candidates
             ]
             for part in candidates[costs.index(min(costs))]:
-                matcher = min(self.layout.matchers_of(part), key=lambda one: free_at[one])
-                free_at[matcher] = max(free_at[matcher], now) + self.service[part] * self.dispatcher.count
+                matcher = min(self.layout.matchers_of(part), key=lambda one: (end(part, one), free_at[one]))
+                added = self.service[part] * self.dispatcher.count / self.speed[matcher]
+                free_at[matcher] = max(free_at[matcher], now) + added
                 visits.append((event, part, matcher))
         return visits
 
@@ -110,9 +117,13 @@ def situations(draw: st.DrawFn) -> tuple[Layout, Candidates, Load, list[float]]:
         rng.integers(0, 3, parts).astype(np.float64),
         rng.choice([0.25, 0.5, 1.0, 2.0] + [0.0] * draw(st.integers(0, 1)), parts),
         rng.integers(0, 4, parts) * 1000,
+        draw(st.sampled_from([None, rng.choice([0.5, 1.0, 2.0], len(layout.matchers))])),
     )
+    needed = rng.random((events, layout.starts[-1])) < draw(st.sampled_from([0.3, 0.8]))
     clock = np.cumsum(rng.choice([0.0, 0.25, 1.0], events)).tolist()
-    return layout, Candidates(first.astype(np.int32), count.astype(np.int32)), load, clock
+    is_narrowed = draw(st.booleans())
+    candidates = Candidates(first.astype(np.int32), count.astype(np.int32), needed if is_narrowed else None)
+    return layout, candidates, load, clock
 
 
 @given(situations(), st.sampled_from(Policy), st.builds(Dispatcher, st.sampled_from([1, 2, 4]), st.integers()))
@@ -125,6 +136,10 @@ def test_every_policy_does_what_the_slow_dispatcher_does(
         [visited(layout, first, count, dimension) for dimension, (first, count) in enumerate(zip(*row, strict=True))]
         for row in zip(candidates.first.tolist(), candidates.count.tolist(), strict=True)
     ]
+    if (needed := candidates.needed) is not None:
+        choices = [
+            [[part for part in parts if needed[event, part]] for parts in one] for event, one in enumerate(choices)
+        ]
     visits = forward(layout, candidates, load, policy, seconds_since_report=np.array(clock), dispatcher=dispatcher)
     slow = SlowDispatcher(layout, load, dispatcher)
     assert pairs(visits) == (

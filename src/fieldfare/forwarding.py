@@ -1,8 +1,9 @@
 """Forwarding: which of its candidates each event is sent to, decided for a whole batch in one compiled loop.
 
 BlueDove section III-B. The adaptive policy estimates when each matcher will have done what it was sent, and sends an
-event where it is answered first. Up to the batch the paper's extrapolation stands, q + (λ - μ)(t - t'), taken over all
-the queues of a matcher, which it serves one after the other; from there on the dispatcher counts what it sends itself.
+event where it is answered first, which is sooner at a faster matcher. Up to the batch the paper's extrapolation stands,
+q + (λ - μ)(t - t'), taken over all the queues of a matcher, which it serves one after the other; from there on the
+dispatcher counts what it sends itself.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +43,7 @@ class Load:
     arrival_rate: Floats  # events that came in a second
     matching_rate: Floats  # events that one matcher answers in a second of work; 0: not measured yet
     subscriptions: npt.NDArray[np.int64]
+    speeds: Floats | None = None  # of each matcher, ascending by number, against the usual one; None: all alike
 
     @staticmethod
     def unmeasured(subscriptions: npt.NDArray[np.int64]) -> Load:
@@ -83,15 +86,17 @@ def forward(
     The seconds say when each event comes, counted from the report and ascending; or when all of them do.
     """
     events = len(candidates.first)
-    choices = _Choices(candidates.first, candidates.count)
+    needed = _ALL_NEEDED if candidates.needed is None else candidates.needed
+    choices = _Choices(candidates.first, candidates.count, needed)
     out = _Out.of(events * int(candidates.count.max(initial=1)))
     routes = _routes(layout)
     service = service_seconds(layout, load)
+    speeds = _speeds(routes, load)
     if policy is Policy.ADAPTIVE:
         clock = np.full(events, seconds_since_report, np.float64)
         start = float(clock[0]) if events else 0.0
-        work = _work_seconds(routes, load.queue + load.arrival_rate * start, service)
-        estimate = _Estimate(service, service * dispatcher.count, clock, np.maximum(work, start))
+        work = _work_seconds(routes, load.queue + load.arrival_rate * start, service, speeds)
+        estimate = _Estimate(service, service * dispatcher.count, speeds, clock, np.maximum(work, start))
         written = _send_adaptively(choices, routes, estimate, out)
     else:
         seed = np.uint64(dispatcher.seed % 2**64)
@@ -101,7 +106,8 @@ def forward(
             by_count = policy is Policy.SUBSCRIPTIONS
             costs = _searched(routes, load) if by_count else _waiting(routes, load, service) + service
             chosen = _cheapest(choices, routes, costs.astype(np.float64))
-        written = _send(choices, routes, chosen, seed, out)
+        shares = np.empty(0) if load.speeds is None else _summed_shares(routes, speeds)
+        written = _send(choices, routes, chosen, _Drawing(seed, shares), out)
     matchers = np.array(layout.matchers, np.int32)[out.servers[:written]]
     return Visits(out.events[:written], out.parts[:written], matchers)
 
@@ -129,8 +135,9 @@ def idlest(layout: Layout, load: Load) -> int:
 def _pressure(layout: Layout, load: Load) -> tuple[Floats, Floats]:
     """For each matcher the seconds of work that wait or come within a second; before it, what it holds, for ties."""
     routes = _routes(layout)
-    work = _work_seconds(routes, load.queue + load.arrival_rate, service_seconds(layout, load))
-    return _work_seconds(routes, np.ones(len(load.queue)), load.subscriptions.astype(np.float64)), work
+    speeds = _speeds(routes, load)
+    work = _work_seconds(routes, load.queue + load.arrival_rate, service_seconds(layout, load), speeds)
+    return _work_seconds(routes, np.ones(len(load.queue)), load.subscriptions.astype(np.float64), speeds), work
 
 
 class _Routes(NamedTuple):
@@ -166,16 +173,29 @@ def _searched(routes: _Routes, load: Load) -> npt.NDArray[np.int64]:
     return searched
 
 
-def _work_seconds(routes: _Routes, events: Floats, service: Floats) -> Floats:
-    """How long each matcher works on so many events in each part, which its servers share evenly."""
-    served = np.diff(routes.server_starts)
-    shares = np.repeat((events * service)[: len(served)] / served, served)
+def _speeds(routes: _Routes, load: Load) -> Floats:
+    return np.ones(int(routes.servers.max()) + 1) if load.speeds is None else load.speeds
+
+
+def _work_seconds(routes: _Routes, events: Floats, service: Floats, speeds: Floats) -> Floats:
+    """How long each matcher works on so many events in each part, which its servers share by their speeds."""
+    together = np.add.reduceat(speeds[routes.servers], routes.server_starts[:-1])
+    shares = np.repeat((events * service)[: len(together)] / together, np.diff(routes.server_starts))
     return np.bincount(routes.servers, weights=shares).astype(np.float64)
+
+
+def _summed_shares(routes: _Routes, speeds: Floats) -> Floats:
+    """For each server of a part the share of the part's events that go to it and to those before it."""
+    shares = np.empty(len(routes.servers))
+    for start, end in pairwise(routes.server_starts.tolist()):
+        sums = np.cumsum(speeds[routes.servers[start:end]])
+        shares[start:end] = sums / sums[-1]
+    return shares
 
 
 def _waiting(routes: _Routes, load: Load, service: Floats) -> Floats:
     """How long an event waits in each part before it is matched, as reported: its matcher has other queues too."""
-    waits = _work_seconds(routes, load.queue, service)[routes.servers]
+    waits = _work_seconds(routes, load.queue, service, _speeds(routes, load))[routes.servers]
     waiting = np.zeros(len(service))
     waiting[: len(routes.shared)] = np.add.reduceat(waits, routes.server_starts[:-1]) / np.diff(routes.server_starts)
     return waiting
@@ -184,13 +204,23 @@ def _waiting(routes: _Routes, load: Load, service: Floats) -> Floats:
 class _Choices(NamedTuple):
     first: npt.NDArray[np.int32]
     counts: npt.NDArray[np.int32]
+    needed: npt.NDArray[np.bool_]  # for each event and part; without columns: all are
+
+
+_ALL_NEEDED = np.empty((0, 0), np.bool_)
 
 
 class _Estimate(NamedTuple):
     service: Floats  # how long a matcher works on an event in each part
     added: Floats  # the same for what all dispatchers send while this one sends one event
+    speeds: Floats  # of each matcher
     clock: Floats  # when each event comes
     free_at: Floats  # when each matcher will have done its work
+
+
+class _Drawing(NamedTuple):
+    seed: np.uint64
+    shares: Floats  # summed, for each server of each part; empty: even
 
 
 class _Out(NamedTuple):
@@ -210,32 +240,45 @@ def _part(routes, choices, event, dimension, step):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _soonest(routes, part, free_at):  # type: ignore[no-untyped-def]
-    best = routes.servers[routes.server_starts[part]]
-    for place in range(routes.server_starts[part] + 1, routes.server_starts[part + 1]):
-        if free_at[routes.servers[place]] < free_at[best]:
-            best = routes.servers[place]
-    return best
+def _is_skipped(choices, event, part):  # type: ignore[no-untyped-def]
+    return choices.needed.shape[1] > 0 and not choices.needed[event, part]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _soonest(routes, part, estimate, now):  # type: ignore[no-untyped-def]
+    """Who has done an event of a part first, and when; of several, who has been free for longest."""
+    best, least = routes.servers[routes.server_starts[part]], np.inf
+    for place in range(routes.server_starts[part], routes.server_starts[part + 1]):
+        server = routes.servers[place]
+        free_at = estimate.free_at[server]
+        end = max(free_at, now) + estimate.service[part] / estimate.speeds[server]
+        if end < least or (end == least and free_at < estimate.free_at[best]):
+            best, least = server, end
+    return best, least
 
 
 @njit(cache=True, nogil=True)
 def _send_adaptively(choices, routes, estimate, out):  # type: ignore[no-untyped-def]
-    service, added, clock, free_at = estimate
+    free_at = estimate.free_at
     written = 0
-    for event in range(len(clock)):
-        now = clock[event]
+    for event in range(len(estimate.clock)):
+        now = estimate.clock[event]
         chosen, least = 0, np.inf
         for dimension in range(choices.first.shape[1]):
             seconds = 0.0
             for step in range(choices.counts[event, dimension]):
                 part = _part(routes, choices, event, dimension, step)
-                seconds += max(0.0, free_at[_soonest(routes, part, free_at)] - now) + service[part]
+                if _is_skipped(choices, event, part):
+                    continue
+                seconds += _soonest(routes, part, estimate, now)[1] - now
             if seconds < least:
                 chosen, least = dimension, seconds
         for step in range(choices.counts[event, chosen]):
             part = _part(routes, choices, event, chosen, step)
-            server = _soonest(routes, part, free_at)
-            free_at[server] = max(free_at[server], now) + added[part]
+            if _is_skipped(choices, event, part):
+                continue
+            server = _soonest(routes, part, estimate, now)[0]
+            free_at[server] = max(free_at[server], now) + estimate.added[part] / estimate.speeds[server]
             out.events[written], out.parts[written], out.servers[written] = event, part, server
             written += 1
     return written
@@ -249,7 +292,8 @@ def _cheapest(choices, routes, costs):  # type: ignore[no-untyped-def]
         for dimension in range(choices.first.shape[1]):
             cost = 0.0
             for step in range(choices.counts[event, dimension]):
-                cost += costs[_part(routes, choices, event, dimension, step)]
+                part = _part(routes, choices, event, dimension, step)
+                cost += 0.0 if _is_skipped(choices, event, part) else costs[part]
             if cost < least:
                 chosen[event], least = dimension, cost
     return chosen
@@ -273,14 +317,27 @@ def _draw(events, choices, seed):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _send(choices, routes, chosen, seed, out):  # type: ignore[no-untyped-def]
+def _drawn(drawing, number, start, end):  # type: ignore[no-untyped-def]
+    """One of the servers from `start` up to `end`."""
+    if end - start == 1:
+        return start
+    mixed = _mixed(~drawing.seed, number)
+    if len(drawing.shares) == 0:
+        return start + np.int64(mixed % np.uint64(end - start))
+    share = np.float64(mixed >> np.uint64(11)) / 2.0**53
+    return start + np.searchsorted(drawing.shares[start : end - 1], share, side="right")
+
+
+@njit(cache=True, nogil=True)
+def _send(choices, routes, chosen, drawing, out):  # type: ignore[no-untyped-def]
     written = 0
     for event in range(len(chosen)):
         for step in range(choices.counts[event, chosen[event]]):
             part = _part(routes, choices, event, chosen[event], step)
-            start, end = routes.server_starts[part], routes.server_starts[part + 1]
-            turn = _mixed(~seed, written) % np.uint64(end - start) if end - start > 1 else np.uint64(0)
+            if _is_skipped(choices, event, part):
+                continue
             out.events[written], out.parts[written] = event, part
-            out.servers[written] = routes.servers[start + np.int64(turn)]
+            place = _drawn(drawing, written, routes.server_starts[part], routes.server_starts[part + 1])
+            out.servers[written] = routes.servers[place]
             written += 1
     return written

@@ -14,9 +14,9 @@ from fieldfare.matching import oracle
 from fieldfare.matching.requirements import required_intervals
 from fieldfare.matching.rows import cuts_of
 from fieldfare.model import Box, Condition
-from fieldfare.overlay import few_boxes
 from fieldfare.overlay.covering import EVERYTHING, Covering, CoveringBuilder
 from fieldfare.overlay.covering_format import COVERING_BYTES_MAX
+from fieldfare.partitioning import few_boxes
 from fieldfare.routing.interest import CompiledConditions, Interest
 
 SOME = settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=40)

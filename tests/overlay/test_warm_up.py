@@ -9,7 +9,7 @@ from tests.runtime.processes import environment
 
 PROGRAM = """
 from fieldfare.language import compile
-from fieldfare.overlay import box_groups, few_boxes
+from fieldfare.partitioning import box_groups, few_boxes
 from fieldfare.overlay.covering import Covering
 
 def compiled():

@@ -19,6 +19,7 @@ from fieldfare.partitioning.elastic import merge, split
 from fieldfare.partitioning.indexes import PartIndexes
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.layouts import clusters, multi_dimensional, replicated, single_dimension
+from fieldfare.partitioning.summary import Summary
 
 ATTRIBUTES = [name for kind in MIXED for name in kind.attributes]
 
@@ -128,10 +129,18 @@ def visited(layout: Layout, first: int, count: int, dimension: int) -> list[int]
 
 
 def check_law(layout: Layout, texts: Sequence[str], rows: Sequence[Event]) -> None:
-    """Every candidate of every event finds what one index of all subscriptions finds, and no visit an id twice."""
-    parts = PartIndexes(layout, pa.array(range(len(texts))), compiled(texts))
+    """Every candidate of every event finds what one index of all subscriptions finds, and no visit an id twice.
+
+    Also without the visits that a summary of the parts says to skip; one visit is left in any case.
+    """
+    table = compiled(texts)
+    parts = PartIndexes(layout, pa.array(range(len(texts))), table)
     whole = [sorted(ids) for ids in Index(dict(enumerate(texts))).match_rows(rows).to_pylist()]
     candidates = layout.candidates(batch_of_rows(rows, layout.attributes))
+    narrowed = [
+        Summary.of(layout, table, parts.placement, boxes_max).narrowed(layout, candidates, rows).needed
+        for boxes_max in (1, 64)
+    ]
     for number, (row, expected) in enumerate(zip(rows, whole, strict=True)):
         for dimension in range(len(layout.dimensions)):
             first, count = int(candidates.first[number, dimension]), int(candidates.count[number, dimension])
@@ -141,3 +150,8 @@ def check_law(layout: Layout, texts: Sequence[str], rows: Sequence[Event]) -> No
                 found = parts.visit(part, [row])[0]
                 assert len(found) == len(set(found))
             assert sorted(parts.match(visits, row)) == expected
+            for needed in narrowed:
+                assert needed is not None
+                left = [part for part in visits if needed[number, part]]
+                assert left
+                assert sorted(parts.match(left, row)) == expected

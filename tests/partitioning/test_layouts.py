@@ -29,6 +29,8 @@ from fieldfare.partitioning.dimension import Dimension
 from fieldfare.partitioning.elastic import merge, split
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.layouts import clusters, multi_dimensional, replicated, single_dimension
+from fieldfare.partitioning.replicas import by_load
+from fieldfare.partitioning.summary import Summary, hops
 
 
 def cut(value: float) -> Cut:
@@ -361,3 +363,44 @@ def test_an_empty_stretch_of_numbers_is_halved_in_the_middle() -> None:
 def test_what_is_not_sound_is_refused(make: object) -> None:
     with pytest.raises(LayoutError):
         make()  # type: ignore[operator]
+
+
+@given(st.data(), many, st.lists(st.floats(0, 10), min_size=1, max_size=6), st.booleans())
+@settings(slow_to_draw, max_examples=60)
+def test_replicas_by_load_change_who_serves_and_nothing_else(
+    data: st.DataObject, texts: list[str], weights: list[float], has_speeds: bool
+) -> None:
+    table = compiled(texts)
+    replicas = data.draw(st.integers(1, 6))
+    layout = clusters(table, 6, replicas=replicas, hops=data.draw(st.integers(1, 3)), dimension="x")
+    loads = (weights * 6)[: layout.dimensions[0].size]
+    speeds = data.draw(st.lists(st.sampled_from([0.5, 1.0, 3.0]), min_size=6, max_size=6)) if has_speeds else None
+    divided = by_load(layout, loads, speeds)
+    assert divided.matchers == layout.matchers
+    assert divided.dimensions[0].cuts == layout.dimensions[0].cuts
+    before, after = layout.place(table), divided.place(table)
+    assert before.boxes.tolist() == after.boxes.tolist()
+    held = after.subscriptions @ [len(divided.matchers_of(part)) for part in range(divided.part_count)]
+    assert after.copies.replicas == pytest.approx(held / len({*table.owners.tolist()}) if texts else 0.0)
+
+
+def test_a_popular_cluster_gets_more_matchers_and_the_fast_ones_first() -> None:
+    table = compiled([f"x = {x}" for x in range(40)])
+    layout = clusters(table, 8, replicas=2, dimension="x")
+    assert [len(group) for group in by_load(layout, [8.0, 1.0, 1.0, 2.0]).dimensions[0].matchers] == [5, 1, 1, 1]
+    groups = by_load(layout, [3.0, 1.0, 1.0, 1.0], [1.0] * 7 + [4.0]).dimensions[0].matchers
+    assert 7 in groups[0]
+    with pytest.raises(LayoutError, match="4 segments need as many loads"):
+        by_load(layout, [1.0])
+    with pytest.raises(LayoutError, match="8 matchers need as many speeds"):
+        by_load(layout, [1.0] * 4, [0.0] * 8)
+
+
+def test_hops_are_as_many_as_needed_and_no_more_than_allowed() -> None:
+    table = compiled([f"x = {x} AND y = {y}" for x in range(8) for y in range(8)])
+    layout = clusters(table, 8, hops=4, dimension="x")
+    placement = layout.place(table)
+    rows: list[Event] = [{"x": x, "y": y} for x in range(8) for y in range(8)]
+    candidates = layout.candidates(batch_of_rows(rows, layout.attributes))
+    assert hops(layout, candidates).tolist() == [4] * 64
+    assert hops(layout, Summary.of(layout, table, placement).narrowed(layout, candidates, rows)).tolist() == [1] * 64

@@ -138,6 +138,23 @@ def test_every_event_gets_what_it_satisfies_once(place: Place, options: dict[str
     assert place.found() == expected(CONDITIONS, *tables)
     assert (summary.events, summary.batches, summary.quarantined) == (1600, 2, 0)
     assert summary.matches == sum(map(len, place.found().values()))
+    assert summary.hops_max <= options.get("hops", 1)
+    assert summary.events <= summary.visits <= summary.events * options.get("hops", 1)
+
+
+def test_an_event_skips_clusters_that_hold_nothing_for_it(place: Place) -> None:
+    """Also one that was added since the base was made is found, at whichever cluster."""
+    options = replace(place.options, layout="clusters", matchers=4, hops=4)
+    place.subscribe({number: f"x = {number} AND y = {number}" for number in range(40)})
+    table = pa.table({"event_id": range(40), "x": range(40), "y": [float(y) for y in range(40)]})
+    place.append("0.parquet", table)
+    first = place.run(options)
+    assert first.hops_max < 4
+    assert first.visits < 2 * first.events
+    place.subscribe({50: "x = 3"})
+    place.append("1.parquet", pa.table({"event_id": [100], "x": [3], "y": [3.0]}))
+    place.run(options)
+    assert place.found() == {number: [number] for number in range(40)} | {100: [3, 50]}
 
 
 def test_changes_of_subscriptions_take_effect_at_the_next_batch(place: Place) -> None:

@@ -33,7 +33,7 @@ from fieldfare.matching.stack import SegmentStack
 from fieldfare.model import Condition
 from fieldfare.overlay.covering import Covering, CoveringBuilder
 from fieldfare.overlay.covering_format import decode_boxes, encode_boxes
-from fieldfare.overlay.few_boxes import warm_up
+from fieldfare.partitioning.few_boxes import warm_up
 from fieldfare.routing.interest import CompiledConditions, Interest
 
 __all__ = ["WORKLOADS_BEYOND", "CoveringOptions", "Result", "render", "run", "to_json"]

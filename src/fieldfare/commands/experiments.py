@@ -32,7 +32,8 @@ def bluedove(
 ) -> None:
     """Run BlueDove's evaluation again: what the paper reports, and what we measure, side by side.
 
-    Figures: 5, 6a, 6b, 7, 8, 9, 10, 11a, 11b, 11c, and size, which the paper does not have.
+    Figures: 5, 6a, 6b, 7, 8, 9, 10, 11a, 11b, 11c, 7-pushed, which is 7 with pushes and
+    minutes, and size, which the paper does not have.
 
     Example: `fieldfare experiments bluedove --figure 6a --plot plots`
     """

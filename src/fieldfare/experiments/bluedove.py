@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fieldfare.cores import one_core
 from fieldfare.errors import InputError
-from fieldfare.experiments.balance import figure_7, figure_8
+from fieldfare.experiments.balance import figure_7, figure_7_pushed, figure_8
 from fieldfare.experiments.characteristics import figure_11a, figure_11b, figure_11c
 from fieldfare.experiments.laboratory import Laboratory, Scale
 from fieldfare.experiments.results import Figure
@@ -18,6 +18,7 @@ FIGURES: Mapping[str, Callable[[Laboratory], Figure]] = {
     "6a": figure_6a,
     "6b": figure_6b,
     "7": figure_7,
+    "7-pushed": figure_7_pushed,
     "8": figure_8,
     "9": figure_9,
     "10": figure_10,

@@ -7,7 +7,7 @@ in one segment; with ranges of 250, as its text says, a part of 20 holds three t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, lru_cache
 
@@ -16,6 +16,7 @@ import numpy as np
 from fieldfare.experiments.bluedove_workload import ATTRIBUTES, NARROW_WIDTH, BluedoveWorkload, Spec, generate
 from fieldfare.experiments.costs import IndexedParts, index_seconds, scan_seconds_per_subscription, service_by_scan
 from fieldfare.experiments.deployment import Deployment, deploy
+from fieldfare.experiments.pushing import Pushing
 from fieldfare.experiments.queues import Cluster, Saturation, saturation
 from fieldfare.forwarding import Policy
 from fieldfare.partitioning.cuts import Cutting
@@ -50,9 +51,13 @@ class Scale:
     large_width: float = 50.0
     timeline_seconds: int = 120
     reports: int = 24  # seconds that are looked at to find out whether work piles up
+    pushing: Pushing = field(default_factory=Pushing)
 
 
-QUICK = Scale(Spec(subscriptions=2_000, events=8_192), (2, 4), 4, 4, (1_000, 4_000), (2_000, 8_000), 50.0, 48, 8)
+QUICK = Scale(
+    Spec(subscriptions=2_000, events=8_192), (2, 4), 4, 4, (1_000, 4_000), (2_000, 8_000), 50.0, 48, 8,
+    Pushing(seconds=40, events_per_second=512, bisections=5),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +125,12 @@ class Laboratory:
         self.progress(f"{setup.regime}, {policy}: {count}")
         if setup.regime is Regime.INDEX:
             return self._calibrated(*self.parts(setup), policy)
+        return saturation(self.scanning(setup), policy, self.scale.reports)
+
+    def scanning(self, setup: Setup) -> Cluster:
+        """The matchers at work, where they scan."""
         workload = self.workload(setup)
-        deployment = deploy(workload, setup.shape.layout(workload))
-        return saturation(self._scanning(setup.regime, deployment), policy, self.scale.reports)
+        return self._scanning(setup.regime, deploy(workload, setup.shape.layout(workload)))
 
     def reshaped(self, setup: Setup, layout: Layout) -> Cluster:
         """The matchers at work after a change of the layout."""

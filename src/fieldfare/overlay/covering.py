@@ -16,7 +16,7 @@ from fieldfare.matching.promotion import with_requirements
 from fieldfare.matching.requirements import required_intervals
 from fieldfare.model import Box, Condition, Interval, Section, section_start
 from fieldfare.overlay.covering_format import COVERING_BYTES_MAX, decode_boxes, encode_boxes, size_bytes_max
-from fieldfare.overlay.few_boxes import few_boxes
+from fieldfare.partitioning.few_boxes import few_boxes
 
 BOXES_MAX = 1_024
 _SINGLY_MAX = 64  # boxes of a condition that are added one by one

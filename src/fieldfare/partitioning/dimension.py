@@ -17,22 +17,31 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fieldfare.boxes import AxisColumn, Cuts
+from fieldfare.boxes import AxisColumn, BoxTable, Cuts
 from fieldfare.errors import LayoutError
 from fieldfare.matching.axis import Axis
 from fieldfare.matching.batch import Batch
 from fieldfare.matching.slots import grid_of, number_slots
 from fieldfare.model import Cut, Section, section_start
+from fieldfare.partitioning.placement import Grouped
 
 Segments = npt.NDArray[np.int32]
 _START, _END = section_start(Section.NULL), section_start(Section.END)
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """Another attribute, by whose segments the subscriptions of a dimension are spread over its hops."""
+
+    attribute: str
+    cuts: tuple[Cut, ...]
 
 
 class Dimension(msgspec.Struct, frozen=True, dict=True):
     """The segments of one attribute, in their order. Without an attribute there is one segment that holds everything.
 
     With `hops` above 1 an event visits so many segments one after the other, and a subscription is stored in one of
-    as many places, so that each place holds a part of what a segment attracts.
+    as many places, so that each place holds a part of what a segment attracts. Which place is decided by `spread`, so
+    that what a place holds is alike and an event can skip it; else by the subscription's number.
 
     `gauge` is a second division of the axis, by which the width of a subscription is measured. It never changes, so
     that splits and merges elsewhere do not move a subscription into or out of the dimension's shared part.
@@ -43,6 +52,7 @@ class Dimension(msgspec.Struct, frozen=True, dict=True):
     matchers: tuple[tuple[int, ...], ...]  # for each segment those that serve it; a matcher serves at most one
     hops: int = 1
     gauge: tuple[Cut, ...] = ()
+    spread: Spread | None = None
 
     def __post_init__(self) -> None:
         served = [matcher for group in self.matchers for matcher in group]
@@ -73,6 +83,17 @@ class Dimension(msgspec.Struct, frozen=True, dict=True):
     def sources(self, segment: int) -> list[tuple[Cut, Cut]]:
         """The bounds of all segments whose boxes may be stored in a segment: with hops there are several."""
         return [self.bounds((segment - hop) % self.size) for hop in range(self.hops)]
+
+    def shifts(self, table: BoxTable, grouped: Grouped) -> Segments:
+        """For each group of boxes by how many segments it is stored further on, from 0 up to the hops."""
+        by_number = (grouped.owners % self.hops).astype(np.int32)
+        column = None if self.spread is None else table.axes.get(self.spread.attribute)
+        if self.hops == 1 or self.spread is None or column is None:
+            return by_number
+        heads = grouped.order[grouped.starts[:-1]]
+        first, last = (side[heads] for side in box_segments(self.spread.cuts, column, len(table)))
+        is_open = last - first == len(self.spread.cuts)
+        return np.where(is_open, by_number, np.minimum((first + last) // 2, self.hops - 1)).astype(np.int32)
 
     def segment_of(self, matcher: int) -> int:
         """The segment that a matcher serves."""

@@ -32,11 +32,24 @@ WIDE_SHARE = 0.5
 class Candidates:
     """For each event (row) and dimension (column) the parts that together can answer for the event.
 
-    They are `count` parts from `first` on; after the last segment of the dimension comes its first one.
+    They are `count` parts from `first` on; after the last segment of the dimension comes its first one. Where it is
+    known, `needed` says for each event and part whether a visit may find anything: then the others are skipped.
     """
 
     first: npt.NDArray[np.int32]
     count: npt.NDArray[np.int32]
+    needed: npt.NDArray[np.bool_] | None = None
+
+
+def joined(pieces: Sequence[Candidates]) -> Candidates:
+    """The candidates of all events of several pieces; where nothing is known of a piece, all its visits are needed."""
+    first, count = (np.concatenate([getattr(each, name) for each in pieces]) for name in ("first", "count"))
+    known = [each.needed for each in pieces if each.needed is not None]
+    if not known:
+        return Candidates(first, count)
+    parts = known[0].shape[1]
+    needed = [np.ones((len(each.first), parts), np.bool_) if each.needed is None else each.needed for each in pieces]
+    return Candidates(first, count, np.concatenate(needed))
 
 
 class Layout(msgspec.Struct, frozen=True, dict=True):
@@ -148,7 +161,8 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
             cells = len(dimension.gauge) + 1
             wide.append(wide_owners(grouped, *gauged, cells, self.wide_share * cells))
         first, last = (np.stack([pair[side] for pair in ranges]) for side in (0, 1))
-        return placed(grouped, Ranges(first, last), np.stack(wide), self._rules)
+        shifts = np.stack([dimension.shifts(table, grouped) for dimension in self.dimensions])
+        return placed(grouped, Ranges(first, last), np.stack(wide), shifts, self._rules)
 
     @cached_property
     def _rules(self) -> Rules:
@@ -156,11 +170,10 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
         return Rules(
             np.array(self.starts[:-1], np.int64),
             np.array([dimension.size for dimension in self.dimensions], np.int64),
-            np.array([dimension.hops for dimension in self.dimensions], np.int64),
             np.array([NOBODY if part is None else part for part in self._shared_parts], np.int64),
             np.array([group[0] if len(group) == 1 else NOBODY for group in groups], np.int64),
             self._spares,
-            self.part_count,
+            np.array([len(self.matchers_of(part)) for part in range(self.part_count)], np.int64),
         )
 
     @cached_property
@@ -197,8 +210,8 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _measures(self) -> Sequence[object]:
-        """What decides where a subscription is wide."""
-        return [self.wide_share, [(dimension.attribute, dimension.gauge) for dimension in self.dimensions]]
+        """What decides where a subscription is wide, and in which of several places it is stored."""
+        return [self.wide_share, [(d.attribute, d.gauge, d.spread) for d in self.dimensions]]
 
 
 def _digest(*description: object) -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from fieldfare.boxes import BoxTable
 from fieldfare.errors import LayoutError
 from fieldfare.partitioning.choosing import chosen_attributes
 from fieldfare.partitioning.cuts import Cutting
-from fieldfare.partitioning.dimension import Dimension
+from fieldfare.partitioning.dimension import Dimension, Spread
 from fieldfare.partitioning.layout import WIDE_SHARE, Layout
 
 _QUANTILES = Cutting()
@@ -69,16 +71,22 @@ def clusters(
     dimension: str | None = None,
     cutting: Cutting = _QUANTILES,
 ) -> Layout:
-    """One dimension, divided among clusters of `replicas` matchers; an event visits `hops` clusters.
+    """One dimension, divided among clusters of `replicas` matchers; an event visits at most `hops` clusters.
 
-    "Revisiting CBPS", section 4.2. Replicas share the events among them, hops the subscriptions.
+    "Revisiting CBPS", section 4.2. Replicas share the events among them, hops the subscriptions: by the next best
+    attribute, where there is one, so that events can skip clusters.
     """
     if not 1 <= replicas <= matchers or hops < 1:
         raise LayoutError(f"{matchers} matchers cannot be clusters of {replicas} with {hops} hops")
-    attribute = dimension or next(iter(chosen_attributes(table, cutting.sample)), None)
+    found = chosen_attributes(table, cutting.sample)
+    attribute = dimension or next(iter(found), None)
     if attribute is None:
         return replicated(matchers)
     divided = _dimension(table, attribute, cutting, _spread(matchers, matchers // replicas), hops)
+    other = next((each for each in found if each != attribute), None)
+    if divided.hops > 1 and other is not None:
+        spread = Spread(other, cutting.cuts(other, table.axes.get(other), divided.hops))
+        divided = msgspec.structs.replace(divided, spread=spread)
     return Layout("clusters", (divided,))
 
 

@@ -26,6 +26,7 @@ class Copies:
 
     mean: float
     most: int
+    replicas: float  # how many copies matchers hold of a subscription, on average: R of "Revisiting CBPS"
     shared: int  # subscriptions that are wide on some dimension
     spared: int  # subscriptions that got spare copies, because one matcher alone would have held them
 
@@ -79,11 +80,15 @@ class Rules(NamedTuple):
 
     starts: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
-    hops: npt.NDArray[np.int64]
     shared: npt.NDArray[np.int64]  # the dimension's shared part, or NOBODY
     alone: npt.NDArray[np.int64]  # who serves the part, or NOBODY where several do
     spares: npt.NDArray[np.int64]  # parts for the spare copies of what the matcher alone would hold, or NOBODY
-    part_count: int
+    servers: npt.NDArray[np.int64]  # how many matchers serve the part
+
+    @property
+    def part_count(self) -> int:
+        """How many parts there are."""
+        return len(self.servers)
 
 
 def wide_owners(
@@ -128,22 +133,29 @@ class Tally(NamedTuple):
         return Tally(places, np.empty(boxes, np.int32), np.zeros_like(places), np.zeros(groups, np.int32))
 
 
-def placed(grouped: Grouped, ranges: Ranges, wide: npt.NDArray[np.bool_], rules: Rules) -> Placement:
-    """The parts of every box; `wide` says for each dimension and group whether the shared part holds it."""
+def placed(
+    grouped: Grouped, ranges: Ranges, wide: npt.NDArray[np.bool_], shifts: npt.NDArray[np.int32], rules: Rules
+) -> Placement:
+    """The parts of every box.
+
+    For each dimension and group, `wide` says whether the shared part holds it, and `shifts` by how many segments it is
+    stored further on.
+    """
     groups = len(grouped.owners)
     counted = Tally.of(np.zeros(rules.part_count, np.int64), 0, groups)
-    spared = _walk(grouped, ranges, wide, rules, counted)
+    spared = _walk(grouped, ranges, wide, shifts, rules, counted)
     starts = np.concatenate([[0], np.cumsum(counted.places)])
     written = Tally.of(starts[:-1].copy(), int(starts[-1]), groups)
-    _walk(grouped, ranges, wide, rules, written)  # goes the same way, and writes where the first has counted
+    _walk(grouped, ranges, wide, shifts, rules, written)  # goes the same way, and writes where the first has counted
     mean, most = (float(counted.copies.mean()), int(counted.copies.max())) if groups else (0.0, 0)
-    copies = Copies(mean, most, int(wide.any(axis=0).sum()), spared)
+    replicas = float(counted.subscriptions @ rules.servers) / groups if groups else 0.0
+    copies = Copies(mean, most, replicas, int(wide.any(axis=0).sum()), spared)
     return Placement(written.boxes, starts, counted.subscriptions, copies)
 
 
 @njit(cache=True, nogil=True)
-def _walk(grouped, ranges, wide, rules, tally):  # type: ignore[no-untyped-def]
-    held_by = np.full(rules.part_count, NOBODY, np.int64)  # the group that was last put into the part
+def _walk(grouped, ranges, wide, shifts, rules, tally):  # type: ignore[no-untyped-def]
+    held_by = np.full(len(rules.servers), NOBODY, np.int64)  # the group that was last put into the part
     spared = 0
     for group in range(len(grouped.owners)):
         members = grouped.order[grouped.starts[group] : grouped.starts[group + 1]]
@@ -153,9 +165,8 @@ def _walk(grouped, ranges, wide, rules, tally):  # type: ignore[no-untyped-def]
                 _put_all(members, rules.shared[dimension], group, tally)
                 shared = True
                 continue
-            size, hops = rules.sizes[dimension], rules.hops[dimension]
+            size, shift = rules.sizes[dimension], shifts[dimension, group]
             start, end = rules.starts[dimension], rules.starts[dimension] + size
-            shift = grouped.owners[group] % hops if hops > 1 else 0
             for box in members:
                 for segment in range(ranges.first[dimension, box], ranges.last[dimension, box] + 1):
                     part = start + shift + segment

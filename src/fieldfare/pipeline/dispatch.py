@@ -18,7 +18,8 @@ from fieldfare.errors import EventError
 from fieldfare.forwarding import Dispatcher, Load, Policy, Visits, forward
 from fieldfare.matching.arrow import batch_of_table
 from fieldfare.matching.batch import Batch
-from fieldfare.partitioning.layout import Candidates, Layout
+from fieldfare.partitioning.layout import Candidates, Layout, joined
+from fieldfare.partitioning.summary import Summary
 from fieldfare.pipeline.packets import packed
 from fieldfare.pipeline.system_columns import EVENT, MATCHER, PART, matchable
 from fieldfare.store.parts import Version
@@ -49,14 +50,14 @@ class Dispatch:
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The task's rows, as packets of events with the part that each visits."""
-        layout = self.version.layout
+        layout, summary = self.version.layout, self.version.summary
         load, policy = self.forwarding.load, self.forwarding.policy
         context = TaskContext.get()
         task = context.partitionId() if context else 0
         dispatcher = Dispatcher(seed=hash((self.forwarding.seed, task)))
         first = task << _EVENT_BITS
         for batch in rows if self.reader is None else self.reader(rows):
-            candidates = _candidates(layout, matchable(batch, layout.attributes))
+            candidates = _candidates(layout, summary, batch)
             visits = forward(layout, candidates, load, policy, dispatcher=dispatcher)
             load = _with(load, visits)
             sent = batch if len(visits.events) == batch.num_rows else batch.take(pa.array(visits.events))
@@ -69,21 +70,21 @@ class Dispatch:
                 yield packed(sent, visits.matchers)
 
 
-def _candidates(layout: Layout, events: pa.RecordBatch) -> Candidates:
+def _candidates(layout: Layout, summary: Summary | None, events: pa.RecordBatch) -> Candidates:
     """Where events may go. One that cannot be read goes anywhere: the matcher sets it aside, with the reason."""
     found = []
     parts = Bisection(events.num_rows)
     for part in parts:
+        piece = events.slice(part.start, part.stop - part.start)
         try:
-            piece = events.slice(part.start, part.stop - part.start)
-            found.append(layout.candidates(batch_of_table(piece, layout.attributes)))
+            candidates = layout.candidates(batch_of_table(matchable(piece, layout.attributes), layout.attributes))
+            if summary is not None:
+                candidates = summary.narrowed(layout, candidates, matchable(piece, summary.attributes))
+            found.append(candidates)
         except EventError:
             if not parts.halve(part):
                 found.append(layout.candidates(Batch(1, {})))
-    if len(found) == 1:
-        return found[0]
-    first, count = (np.concatenate([getattr(each, name) for each in found]) for name in ("first", "count"))
-    return Candidates(first, count)
+    return found[0] if len(found) == 1 else joined(found)
 
 
 def _with(load: Load, visits: Visits) -> Load:

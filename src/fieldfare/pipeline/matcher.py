@@ -45,10 +45,11 @@ class TaskTally:
     parts: list[PartReport] = field(default_factory=list)
     faults: list[BadEvent] = field(default_factory=list)
     arrivals: Counter[int] = field(default_factory=Counter)
+    hops_max: int = 1  # visits of one event
 
     def report(self, events: int = 0, files: Sequence[WrittenFile] = ()) -> TaskReport:
         """The tally as the driver gets it, with what was written."""
-        return TaskReport(events, list(files), _summed(self.parts), self.faults, dict(self.arrivals))
+        return TaskReport(events, list(files), _summed(self.parts), self.faults, dict(self.arrivals), self.hops_max)
 
     def add(self, report: TaskReport) -> None:
         """Take over what an earlier task did."""

@@ -101,6 +101,8 @@ class ProgressLine(Watcher):
         if p50 is not None and p99 is not None:
             pieces.append(f"latency p50 {p50:.2f} s, p99 {p99:.2f} s")
         pieces += [f"{summary.subscriptions:,} subscriptions", f"{summary.layout} x {summary.matchers}"]
+        if summary.hops_max > 1:
+            pieces.append(f"hops {summary.hops:.2f}, at most {summary.hops_max}")
         pieces.append(f"load {loads(summary)}")
         if summary.quarantined:
             pieces.append(f"{summary.quarantined:,} quarantined")

@@ -42,6 +42,7 @@ class TaskReport(msgspec.Struct, frozen=True):
     parts: list[PartReport] = []
     faults: list[BadEvent] = []
     arrivals: dict[int, int] = {}  # events by the millisecond of their arrival
+    hops_max: int = 1  # parts that one event visited, at most
 
     def as_batch(self) -> pa.RecordBatch:
         """The report as the one row that the task returns."""
@@ -56,6 +57,7 @@ class BatchReport:
         self.files = [file for task in tasks for file in task.files]
         self.parts = [part for task in tasks for part in task.parts]
         self.faults = [fault for task in tasks for fault in task.faults]
+        self.hops_max = max((task.hops_max for task in tasks), default=1)
         self._tasks = tasks
 
     @staticmethod
@@ -67,6 +69,11 @@ class BatchReport:
     def matches(self) -> int:
         """Pairs of an event and a subscription."""
         return sum(file.matches for file in self.files)
+
+    @property
+    def visits(self) -> int:
+        """Pairs of an event and a part that it visited."""
+        return sum(part.events for part in self.parts)
 
     @cached_property
     def arrivals(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

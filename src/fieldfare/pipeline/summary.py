@@ -31,6 +31,8 @@ class BatchSummary:
     matchers: int
     lost: int  # events that the source did not have any more
     behind: int | None  # events that the source had beyond this batch; None: it cannot tell
+    visits: int  # pairs of an event and a part that it visited
+    hops_max: int  # parts that one event visited, at most
     latencies_ms: dict[int, int] = field(repr=False)  # from arrival to commit: how many events took so long
 
     @staticmethod
@@ -50,8 +52,15 @@ class BatchSummary:
             matchers=len(catalog.layout.matchers),
             lost=events.lost,
             behind=events.behind,
+            visits=report.visits,
+            hops_max=report.hops_max,
             latencies_ms=dict(zip(waited.tolist(), counts.tolist(), strict=True)),
         )
+
+    @property
+    def hops(self) -> float:
+        """Parts that an event visited, on average."""
+        return self.visits / self.events if self.events else 0.0
 
     def latency_seconds(self, share: float) -> float | None:
         """The latency that this share of the events did not exceed."""
@@ -71,6 +80,8 @@ class Summary:
     subscriptions: int = 0
     layout: str = ""
     matchers: int = 0
+    visits: int = 0
+    hops_max: int = 1
     _latencies_ms: dict[int, int] = field(default_factory=dict, repr=False)
 
     def add(self, batch: BatchSummary) -> None:
@@ -80,6 +91,8 @@ class Summary:
         self.matches += batch.matches
         self.quarantined += batch.quarantined
         self.lost += batch.lost
+        self.visits += batch.visits
+        self.hops_max = max(self.hops_max, batch.hops_max)
         self.busy_seconds += batch.seconds
         self.subscriptions, self.layout, self.matchers = batch.subscriptions, batch.layout, batch.matchers
         if len(self._latencies_ms) < _LATENCIES_KEPT:
@@ -91,6 +104,8 @@ class Summary:
         rate = self.events / self.busy_seconds if self.busy_seconds else 0.0
         text = f"{self.events:,} events in {self.batches:,} batches, {self.matches:,} matches, {rate:,.0f} events/s"
         p50, p99 = (_quantile(self._latencies_ms, share) for share in (0.5, 0.99))
+        if self.hops_max > 1:
+            text += f"; {self.visits / max(1, self.events):.2f} hops on average, {self.hops_max} at most"
         if p50 is not None and p99 is not None:
             text += f"; latency p50 {p50:.2f} s, p99 {p99:.2f} s"
         return f"{text}; {self.quarantined:,} quarantined" if self.quarantined else text
@@ -106,6 +121,8 @@ class Summary:
             "subscriptions": self.subscriptions,
             "layout": self.layout,
             "matchers": self.matchers,
+            "hops_mean": round(self.visits / self.events, 3) if self.events else 0.0,
+            "hops_max": self.hops_max,
             "seconds_in_batches": round(self.busy_seconds, 3),
             "events_per_second": round(self.events / self.busy_seconds) if self.busy_seconds else 0,
             "latency_p50_seconds": _quantile(self._latencies_ms, 0.5),

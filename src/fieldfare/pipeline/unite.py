@@ -57,6 +57,7 @@ class UniteVisits:
             tally.add(msgspec.msgpack.decode(message, type=TaskReport))
         visits = visits.filter(is_event)
         if visits.num_rows:
+            tally.hops_max = int(np.unique(visits.column(EVENT).to_numpy(), return_counts=True)[1].max())
             yield united(visits)
 
 

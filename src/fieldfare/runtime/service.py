@@ -25,7 +25,7 @@ import uvicorn
 
 from fieldfare.errors import ConfigError, FieldfareError, ServiceError
 from fieldfare.messages import EDGE_RECORDS, DeclareTopic, Done, Identity, Member, Record
-from fieldfare.overlay import few_boxes
+from fieldfare.partitioning import few_boxes
 from fieldfare.routing.edge import Edge
 from fieldfare.routing.interest import warm_up
 from fieldfare.routing.overlay import OverlayOptions

@@ -4,6 +4,7 @@
     numbers.npy          the store's numbers of the subscriptions, ascending: their places here are their positions
     part-0007/           the index of a part, as Index.save leaves it; an empty part has none
     part-0007.npy        the positions of the subscriptions in that index
+    summary/             where an event may have to visit several parts: what each holds, in few boxes
 
 It is never changed. Executors map from shared storage only the parts that their matcher needs.
 """
@@ -32,10 +33,11 @@ from fieldfare.matching.snapshot import is_sound, saved_attributes, sealed
 from fieldfare.partitioning.indexes import part_index
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.plan import LayoutPlan, Reshape
+from fieldfare.partitioning.summary import Summary
 from fieldfare.store.subscription_store import SubscriptionStore
 
 FORMAT = 2
-_MANIFEST, _NUMBERS = "base.json", "numbers.npy"
+_MANIFEST, _NUMBERS, _SUMMARY = "base.json", "numbers.npy", "summary"
 UNFINISHED = ".unfinished-"
 
 
@@ -89,6 +91,11 @@ class Base:
     def numbers(self) -> npt.NDArray[np.int64]:
         """The store's numbers of its subscriptions, ascending."""
         return self._array(_NUMBERS)
+
+    def summary(self) -> Summary | None:
+        """What each part holds in few boxes, where events may visit several."""
+        folder = self.folder / _SUMMARY
+        return Summary.load(folder) if folder.exists() else None
 
     def positions(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The positions in this base of subscriptions, given by their numbers in the store."""
@@ -219,6 +226,8 @@ def _write(folder: Path, contents: Contents, layout: Layout) -> _Parts:
     numbers = contents.subscriptions.column("number").to_numpy().astype(np.int64)
     checksums = {_NUMBERS: _save(folder / _NUMBERS, numbers)}
     placement = layout.place(contents.boxes)
+    if any(dimension.hops > 1 for dimension in layout.dimensions):
+        Summary.of(layout, contents.boxes, placement).save(folder / _SUMMARY)
     sizes, nbytes = [], 0
     for part in range(layout.part_count):
         held, index = part_index(ids, contents.boxes, placement.boxes_of(part))

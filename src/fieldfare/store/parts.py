@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from fieldfare.matching.index import Index
 from fieldfare.partitioning.layout import Layout
+from fieldfare.partitioning.summary import Summary
 from fieldfare.store.base import Base, open_base
 from fieldfare.store.delta import read_added, read_removed
 
@@ -35,6 +36,11 @@ class Version:
     def layout(self) -> Layout:
         """How the base is divided."""
         return _mapped_base(self.base).base.layout
+
+    @property
+    def summary(self) -> Summary | None:
+        """What each part of the base holds, in few boxes. What was added since is found at any visit."""
+        return _mapped_base(self.base).summary
 
     @property
     def part_sizes(self) -> list[int]:
@@ -57,6 +63,10 @@ class _MappedBase:
     def __init__(self, base: Base) -> None:
         self.base = base
         self._parts: dict[int, tuple[Index, npt.NDArray[np.int32]]] = {}
+
+    @cached_property
+    def summary(self) -> Summary | None:
+        return self.base.summary()
 
     def part(self, number: int) -> tuple[Index, npt.NDArray[np.int32]]:
         """A part's index, and the positions in the base of its subscriptions."""

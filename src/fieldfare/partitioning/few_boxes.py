@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fieldfare.boxes import AxisColumn, BoxTable
 from fieldfare.matching.axis import Axis, Slots
 from fieldfare.model import Box, Interval, Section
-from fieldfare.overlay.box_groups import Labels, Places, inside_of, merge_groups, split_groups
+from fieldfare.partitioning.box_groups import Labels, Places, inside_of, merge_groups, split_groups
 
 _MEASURED_ATTRIBUTES_MAX = 64  # by which groups are chosen; the time grows with their square
 _COMPARED_PER_BOX = 4  # boxes in which others are sought, for each box that is allowed
