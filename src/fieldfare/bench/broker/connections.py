@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeAlias, cast
 
-from fieldfare.bench.broker.load import Event, Square
+from fieldfare.bench.broker.load import Event, Wanted
 from fieldfare.bench.broker.wires import Wire, WireError
 from fieldfare.errors import FieldfareError
 
@@ -31,11 +31,11 @@ class ClientConnection(Protocol):
 
 # Given a host, a port, what the client subscribes to (nothing: it publishes) and who takes the events. The connection
 # is returned when the broker has accepted every subscription.
-Connect: TypeAlias = Callable[[str, int, Sequence[Square], Take], Awaitable[ClientConnection]]
+Connect: TypeAlias = Callable[[str, int, Sequence[Wanted], Take], Awaitable[ClientConnection]]
 
 
 async def connect_by_wire(
-    make_wire: Callable[[], Wire], host: str, port: int, squares: Sequence[Square], take: Take
+    make_wire: Callable[[], Wire], host: str, port: int, squares: Sequence[Wanted], take: Take
 ) -> ClientConnection:
     """Connect over TCP, with a wire that reads and writes the broker's protocol."""
 
@@ -53,7 +53,7 @@ async def connect_by_wire(
 class _WireConnection(asyncio.Protocol):
     """A connection that reads with a wire."""
 
-    def __init__(self, wire: Wire, squares: Sequence[Square], take: Take) -> None:
+    def __init__(self, wire: Wire, squares: Sequence[Wanted], take: Take) -> None:
         self._wire = wire
         self._squares = squares
         self._take = take

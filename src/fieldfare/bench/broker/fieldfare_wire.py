@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from fieldfare.bench.broker.load import Event, Square
+from fieldfare.bench.broker.load import Event, Wanted
 from fieldfare.bench.broker.wires import TOPIC, WireError
 from fieldfare.messages import PROTOCOL, Ack, DeclareTopic, Subscribe
 from fieldfare.qos import Offered, Requested
@@ -78,7 +78,7 @@ class FieldfareWire:
         self._seen: dict[str, int] = {}
         self._unacknowledged: dict[str, int] = {}
 
-    def greeting(self, squares: Sequence[Square]) -> bytes:
+    def greeting(self, squares: Sequence[Wanted]) -> bytes:
         """A subscriber subscribes; a publisher, which connects first, declares the topic."""
         key = base64.b64encode(bytes(16)).decode()
         request = (

@@ -8,7 +8,9 @@ of the pool matches, found here by sorting and comparing, the deliveries of a ru
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -26,8 +28,32 @@ class Event(msgspec.Struct, gc=False):
 
     number: int
     sent: int
-    x: float
-    y: float
+    x: float = 0.0
+    y: float = 0.0
+
+
+class Wanted(Protocol):
+    """One subscription."""
+
+    @property
+    def condition(self) -> str:
+        """It in SQL, for a broker that can filter."""
+        ...
+
+    def wanted(self, events: list[Event]) -> list[Event]:
+        """It in Python, for a client whose broker cannot."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A subscription of any condition, for brokers that filter."""
+
+    condition: str
+
+    def wanted(self, events: list[Event]) -> list[Event]:
+        """All of them: the broker has filtered."""
+        return events
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +85,33 @@ class Square:
 class Load:
     """Subscriptions on connections, number s on connection s % connections, and the pool of events."""
 
-    squares: list[Square]
+    wanted: Sequence[Wanted]
     connections: int
-    points: Numbers
+    tails: Sequence[bytes]  # the events' own attributes: what follows `{"number":1,"sent":2,` in JSON
     matched_events: Integers  # pairs: this event of the pool
     matched_connections: Integers  # has to reach this connection
     _reached: Integers = field(repr=False)  # deliveries of the first n events of the pool, for n from 0
 
-    def of(self, connection: int) -> list[Square]:
+    @staticmethod
+    def of_pairs(
+        wanted: Sequence[Wanted], connections: int, tails: Sequence[bytes], pairs: tuple[Integers, Integers]
+    ) -> Load:
+        """A load of which is known, pair by pair, that an event matches a subscription."""
+        events, matched = pairs
+        return Load(wanted, connections, tails, events, matched % connections, _summed(events, len(tails)))
+
+    def of(self, connection: int) -> Sequence[Wanted]:
         """The subscriptions of a connection."""
-        return self.squares[connection :: self.connections]
+        return self.wanted[connection :: self.connections]
 
     def deliveries(self, events: int) -> int:
         """How many deliveries the first so many events make."""
-        rounds, rest = divmod(events, len(self.points))
+        rounds, rest = divmod(events, len(self.tails))
         return int(rounds * self._reached[-1] + self._reached[rest])
 
     def expected(self, events: int) -> tuple[Integers, Integers]:
         """Of each connection: how many deliveries the first so many events make, and the sum of their numbers."""
-        pool = np.arange(len(self.points))
+        pool = np.arange(len(self.tails))
         times = np.maximum(0, -(-(events - pool) // len(pool)))
         sums = times * pool + len(pool) * (times * (times - 1) // 2)
         return self._summed(times), self._summed(sums)
@@ -93,7 +127,15 @@ class Load:
         return totals
 
 
-def make_load(subscriptions: int, connections: int, share: float, *, pool_events: int = POOL_EVENTS) -> Load:
+@dataclass(frozen=True, slots=True)
+class SquareLoad(Load):
+    """Squares and points."""
+
+    squares: Sequence[Square] = ()
+    points: Numbers = field(default_factory=lambda: np.empty((0, 2)))
+
+
+def make_load(subscriptions: int, connections: int, share: float, *, pool_events: int = POOL_EVENTS) -> SquareLoad:
     """Subscriptions that each want a share of the events; with a share of 1, all of them."""
     rng = np.random.default_rng(1)
     width = SIDE * math.sqrt(share)
@@ -101,8 +143,13 @@ def make_load(subscriptions: int, connections: int, share: float, *, pool_events
     points = rng.uniform(0.0, SIDE, (pool_events, 2)).round(3)
     squares = [Square(x, y, width) for x, y in lows.tolist()]
     events, matched = _pairs(lows, width, points)
-    reached = np.concatenate([[0], np.cumsum(np.bincount(events, minlength=len(points)))])
-    return Load(squares, connections, points, events, matched % connections, reached)
+    tails = [b'"x":%r,"y":%r}' % (x, y) for x, y in points.tolist()]
+    reached = _summed(events, len(points))
+    return SquareLoad(squares, connections, tails, events, matched % connections, reached, squares, points)
+
+
+def _summed(events: Integers, pool: int) -> Integers:
+    return np.concatenate([[0], np.cumsum(np.bincount(events, minlength=pool))])
 
 
 def _pairs(lows: Numbers, width: float, points: Numbers) -> tuple[Integers, Integers]:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from fieldfare.bench.broker.load import Event, Square
+from fieldfare.bench.broker.load import Event, Wanted
 from fieldfare.errors import FieldfareError
 
 TOPIC = "bench"
@@ -29,7 +29,7 @@ class Wire(Protocol):
     is_ready: bool  # greeted, and every subscription is in force
     reply: bytes
 
-    def greeting(self, squares: Sequence[Square]) -> bytes:
+    def greeting(self, squares: Sequence[Wanted]) -> bytes:
         """What a client sends first: who it is, and what it subscribes to."""
         ...
 
@@ -79,7 +79,7 @@ class RedisWire(_Lines):
 
     _CHANNEL = TOPIC.encode()
 
-    def greeting(self, squares: Sequence[Square]) -> bytes:
+    def greeting(self, squares: Sequence[Wanted]) -> bytes:
         """The first bytes."""
         self._is_subscriber = bool(squares)
         return _command(b"SUBSCRIBE", self._CHANNEL) if squares else _command(b"PING")
@@ -119,7 +119,7 @@ class RedisStreamWire(RedisWire):
         super().__init__()
         self._last_id = b"0"
 
-    def greeting(self, squares: Sequence[Square]) -> bytes:
+    def greeting(self, squares: Sequence[Wanted]) -> bytes:
         """The first bytes."""
         self._is_subscriber = bool(squares)
         return _command(b"PING") + (self._read() if squares else b"")
@@ -156,7 +156,7 @@ class NatsWire(_Lines):
 
     _SUBJECT = TOPIC.encode()
 
-    def greeting(self, squares: Sequence[Square]) -> bytes:
+    def greeting(self, squares: Sequence[Wanted]) -> bytes:
         """The first bytes."""
         subscribe = b"SUB %b 1\r\n" % self._SUBJECT if squares else b""
         return b'CONNECT {"verbose":false,"pedantic":false}\r\n%bPING\r\n' % subscribe

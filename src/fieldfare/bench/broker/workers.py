@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
 from fieldfare.bench.broker.connections import ClientConnection, Connect
-from fieldfare.bench.broker.load import Event, Load, Square
+from fieldfare.bench.broker.load import Event, Load, Wanted
 from fieldfare.bench.broker.wires import WireError
 from fieldfare.errors import FieldfareError
 
@@ -90,7 +90,7 @@ class Received:
 class Taker:
     """Counts what a connection received and its client wanted."""
 
-    def __init__(self, site: Site, process: int, square: Square | None) -> None:
+    def __init__(self, site: Site, process: int, square: Wanted | None) -> None:
         self._counters, self._process = site.counters, process
         self._square = square  # None: the broker filters
         self._is_reached = False
@@ -186,7 +186,7 @@ class Publisher:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._tails = [b'"x":%r,"y":%r}' % (x, y) for x, y in site.load.points.tolist()]
+        self._tails = site.load.tails
 
     async def open(self) -> None:
         """Connect."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldfare.bench.broker.connections import Take
-from fieldfare.bench.broker.load import Square
+from fieldfare.bench.broker.load import Wanted
 from fieldfare.bench.broker.servers import Program, free_port, started
 from fieldfare.bench.broker.wires import TOPIC, decoded
 from fieldfare.bench.overlay import zenoh_router
@@ -74,7 +74,7 @@ class _ZenohConnection:
         self._session.close()  # type: ignore[no-untyped-call]
 
 
-async def _connect(host: str, port: int, squares: Sequence[Square], take: Take) -> _ZenohConnection:
+async def _connect(host: str, port: int, squares: Sequence[Wanted], take: Take) -> _ZenohConnection:
     import zenoh
 
     opening = asyncio.to_thread(zenoh.open, zenoh_router.settings("client", connect=zenoh_router.endpoint(host, port)))
