@@ -173,6 +173,62 @@ def dmm(
     _show(figures, plot, console, as_json=as_json)
 
 
+@app.command()
+def revisiting(
+    *,
+    figure: FigureNames = None,
+    application: Annotated[
+        list[str] | None, typer.Option(help="Which of the five; may be repeated.", show_default="all")
+    ] = None,
+    costs: Annotated[
+        Path | None,
+        typer.Option(help="Costs as `fieldfare plan --calibrate` saved them.", show_default="those it saved last"),
+    ] = None,
+    plot: PlotFolder = None,
+    results: Annotated[Path | None, typer.Option(help="A file for everything that was measured, as JSON.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small sizes: two minutes, and numbers that mean little.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check `fieldfare plan` by running what it plans: five applications in every way, predicted beside measured.
+
+    The applications are those of Table 1 of "Revisiting CBPS", scaled to this machine: in process, at one edge, in a
+    star and a tree of brokers, on Spark with each layout, among peers; all real. And R and H from 1 to N and X, on
+    simulated matchers with measured service times. All of it takes about 15 minutes.
+
+    Figures: applications, rh, hops, popularity. docs/experiments/revisiting.md tells what was found.
+
+    Example: `fieldfare experiments revisiting --plot plots --results revisiting.json`
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from fieldfare.experiments.revisiting import figures as experiment
+    from fieldfare.experiments.revisiting.settings import QUICK, Scale
+    from fieldfare.planning.costs import load_costs, reference_costs
+    from fieldfare.planning.presets import PRESETS, preset
+
+    names, applications = tuple(figure or experiment.FIGURES), tuple(application or PRESETS)
+    for name in applications:
+        preset(name)
+    scale = QUICK if quick else Scale()
+    known = reference_costs() if costs is None else load_costs(costs)
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("Measuring", total=experiment.steps(names, scale, len(applications)))
+
+        def tell(text: str) -> None:
+            progress.update(task, description=text, advance=1)
+            if not console.is_terminal:
+                console.print(text, highlight=False, soft_wrap=True)
+
+        found, compared = experiment.run(names, scale, known, tell, applications)
+    if results is not None:
+        experiment.save(experiment.raw(compared, found, known), results)
+    _show(found, plot, console, as_json=as_json)
+
+
 def _show(figures: Sequence[Figure], folder: Path | None, console: Console, *, as_json: bool) -> None:
     """Print figures, and draw those that have something to draw."""
     from fieldfare.experiments import plots, results

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _COLOURS = ("#1f5fa8", "#d9822b", "#6f8f3a", "#8c4a9e", "#555555", "#b03a48")
 _MARKERS = "os^Dvx"
 _MARKED_POINTS_MAX = 24
+_BAR_GROUPS_ROOMY = 6
 _PANEL_INCHES = (5.2, 3.6)
 _CANVAS_INCHES_MIN = 6.8  # so that the title fits
 _STYLE = {
@@ -108,4 +109,4 @@ def _draw_bars(axes: Axes, panel: Panel) -> None:
     for number, series in enumerate(panel.series):
         places = np.arange(len(groups)) + (number - (len(panel.series) - 1) / 2) * width
         axes.bar(places, series.y, width * 0.92, color=_COLOURS[number], label=series.name)
-    axes.set_xticks(range(len(groups)), groups)
+    axes.set_xticks(range(len(groups)), groups, fontsize=8 if len(groups) > _BAR_GROUPS_ROOMY else None)

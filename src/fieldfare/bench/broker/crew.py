@@ -44,6 +44,7 @@ class Run:
     seconds: float  # from the first publication to the last delivery
     cpu_seconds: float | None  # of the broker
     subscribers_cpu_seconds: float  # of the busiest process of subscribers
+    publisher_cpu_seconds: float
     numbers: Integers  # of the recorded deliveries
     waits_ms: np.typing.NDArray[np.float64]
 
@@ -106,6 +107,7 @@ class Crew:
             seconds=(max(process.ended for process in received) - sent.started) / 1e9,
             cpu_seconds=None if before is None or after is None else after - before,
             subscribers_cpu_seconds=max(process.cpu_seconds for process in received),
+            publisher_cpu_seconds=sent.cpu_seconds,
             numbers=np.array([number for process in received for number in process.numbers], np.int64),
             waits_ms=np.array(waits, np.float64) / 1e6,
         )

@@ -73,6 +73,7 @@ class Sent:
 
     events: int
     started: int
+    cpu_seconds: float = 0.0  # of the process
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +195,12 @@ class Publisher:
 
     async def serve(self, command: Saturate | Pace | AwaitSubscriptions) -> Sent:
         """Publish, and wait until everything has arrived."""
-        started = time.monotonic_ns()
+        started, cpu_seconds = time.monotonic_ns(), time.process_time()
         if isinstance(command, AwaitSubscriptions):
             return Sent(await self._await_subscriptions(), started)
         events = await (self._saturate(command) if isinstance(command, Saturate) else self._pace(command))
         await self._delivered(events)
-        return Sent(events, started)
+        return Sent(events, started, time.process_time() - cpu_seconds)
 
     async def _await_subscriptions(self) -> int:
         numbers, connections = self._site.load.reaching_all()

@@ -1,1 +1,1 @@
-""" "Revisiting CBPS", checked: its model against simulated matchers, and five applications run in every way."""
+"""The paper "Revisiting CBPS", checked: its model against simulated matchers, and five applications in every way."""

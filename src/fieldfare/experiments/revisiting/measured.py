@@ -16,7 +16,7 @@ class Run:
     p50_seconds: float
     p99_seconds: float
     cpu_seconds_per_event: float | None = None  # of the brokers, saturated
-    generator_seconds_per_event: float | None = None  # of the subscribers' process
+    generator_seconds_per_event: float = 0.0  # of the processes that publish and subscribe
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ import pyarrow as pa
 from fieldfare.bench.broker.load import Asked, Load
 from fieldfare.bench.workload import Size
 from fieldfare.bench.workloads import WORKLOADS
+from fieldfare.errors import InputError
 from fieldfare.experiments.revisiting.settings import SEED, Scale
 from fieldfare.matching.index import Index
 from fieldfare.planning.application import Application
@@ -170,7 +171,8 @@ def _benched(name: str) -> Callable[[Application, int, int, np.random.Generator]
         rng: np.random.Generator,
     ) -> tuple[list[str], pa.Table]:
         workload = WORKLOADS[name].generator(name, Size(subscriptions, None, events), rng)
-        assert workload.conditions is not None
+        if workload.conditions is None:
+            raise InputError(f"the workload {name} has no conditions in SQL")
         return workload.conditions.column("condition").to_pylist(), workload.events
 
     return generate
