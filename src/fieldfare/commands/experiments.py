@@ -186,6 +186,10 @@ def revisiting(
     ] = None,
     plot: PlotFolder = None,
     results: Annotated[Path | None, typer.Option(help="A file for everything that was measured, as JSON.")] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="A Markdown file: tables and pictures replace what is after its line `<!-- measured -->`."),
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Small sizes: two minutes, and numbers that mean little.")
     ] = False,
@@ -226,6 +230,8 @@ def revisiting(
         found, compared = experiment.run(names, scale, known, tell, applications)
     if results is not None:
         experiment.save(experiment.raw(compared, found, known), results)
+    if page is not None:
+        experiment.write_page(found, page)
     _show(found, plot, console, as_json=as_json)
 
 

@@ -67,6 +67,19 @@ def render(figures: Sequence[Figure]) -> Group:
     return Group(*(item for figure in figures for item in (_table(figure), Text(figure.conclusion), Text())))
 
 
+def to_markdown(figures: Sequence[Figure]) -> str:
+    """A section for each figure: its table, what follows from it, how it was measured, and its picture."""
+    return "\n".join(line for figure in figures for line in _section(figure))
+
+
+def _section(figure: Figure) -> list[str]:
+    lines = [f"## {figure.heading}", "", f"| | {' | '.join(figure.columns)} |"]
+    lines.append(f"| --- |{' ---: |' * len(figure.columns)}")
+    lines += [f"| {name} | {' | '.join(map(shown, cells))} |" for name, cells in figure.rows.items()]
+    lines += ["", *([figure.conclusion, ""] if figure.conclusion else []), f"*{figure.method}*", ""]
+    return [*lines, *([f"![{figure.title}](figure-{figure.name}.png)", ""] if figure.panels else [])]
+
+
 def _table(figure: Figure) -> Table:
     table = Table(
         title=figure.heading,

@@ -7,16 +7,15 @@ each gets one matcher, and then the next goes to whichever cluster is furthest b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from fieldfare.errors import LayoutError
 from fieldfare.partitioning.layout import Layout
 
 
-def by_load(layout: Layout, loads: Sequence[float], speeds: Sequence[float] | None = None) -> Layout:
+def by_load(layout: Layout, loads: npt.ArrayLike, speeds: npt.ArrayLike | None = None) -> Layout:
     """A layout of one dimension with its matchers divided anew among the same segments.
 
     `loads` are the seconds of work that come to each segment in the same time, `speeds` those of the matchers in

@@ -199,7 +199,10 @@ def skipping(scale: Scale, progress: Callable[[str], None]) -> Figure:
         [
             Panel(
                 "visits of an event", "H", "visits",
-                [Series("all (the paper)", x, columns[0]), Series("on average", x, columns[1]), Series("worst", x, columns[2])],
+                [
+                    Series(name, x, column)
+                    for name, column in zip(("all (the paper)", "on average", "worst"), columns, strict=False)
+                ],
             ),
             Panel(
                 "throughput", "H", "events/s",

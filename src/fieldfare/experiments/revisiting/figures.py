@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from fieldfare.durable import NewFile
 from fieldfare.errors import InputError
-from fieldfare.experiments.results import Cell, Figure, Panel, Series
+from fieldfare.experiments.results import Cell, Figure, Panel, Series, to_markdown
 from fieldfare.experiments.revisiting.comparison import WAYS, Compared, choices, compare, score
 from fieldfare.experiments.revisiting.curves import popularity, replicas_and_hops, skipping
 from fieldfare.experiments.revisiting.settings import Scale
@@ -27,6 +28,7 @@ CURVES: Mapping[str, Callable[[Scale, Progress], Figure]] = {
     "popularity": popularity,
 }
 APPLICATIONS = "applications"
+MEASURED = "<!-- measured -->"
 FIGURES = (APPLICATIONS, *CURVES)
 STEPS_OF_CURVES = {"rh": 16, "hops": 14, "popularity": 3}  # that `progress` is told of, about
 
@@ -127,7 +129,7 @@ def _summary(compared: Sequence[Compared]) -> Figure:
         "",
         [
             Panel("predicted to measured", "application and way, in order of the ratio", "times", [
-                Series(name, [float(place) for place in order], sorted(min(max(value, 0.01), 100.0) for value in values))
+                Series(name, [float(place) for place in order], sorted(np.clip(values, 0.01, 100.0).tolist()))
                 for name, values in apart.items()
             ], log_y=True)
         ],
@@ -165,6 +167,15 @@ def raw(compared: Sequence[Compared], figures: Sequence[Figure], costs: Costs) -
         ],
         "figures": [asdict(figure) for figure in figures],
     }
+
+
+def write_page(figures: Sequence[Figure], file: Path) -> None:
+    """Put the figures in place of what a page has after the line MEASURED."""
+    prose, found, _ = file.read_text(encoding="utf-8").partition(MEASURED)
+    if not found:
+        raise InputError(f"{file} has no line {MEASURED}, after which the figures would stand")
+    with NewFile(file) as stream:
+        stream.write(f"{prose}{MEASURED}\n\n{to_markdown(figures)}".encode())
 
 
 def save(results: dict[str, Any], file: Path) -> None:
