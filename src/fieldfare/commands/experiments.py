@@ -213,6 +213,7 @@ def revisiting(
     from fieldfare.planning.presets import PRESETS, preset
 
     names, applications = tuple(figure or experiment.FIGURES), tuple(application or PRESETS)
+    experiment.check_names(names)
     for name in applications:
         preset(name)
     scale = QUICK if quick else Scale()

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _COLOURS = ("#1f5fa8", "#d9822b", "#6f8f3a", "#8c4a9e", "#555555", "#b03a48")
 _MARKERS = "os^Dvx"
+_PANELS_IN_ROW = 3
+_LEGEND_ROOM = 1.18
 _MARKED_POINTS_MAX = 24
 _BAR_GROUPS_ROOMY = 6
 _PANEL_INCHES = (5.2, 3.6)
@@ -45,8 +47,10 @@ def plot(figures: Sequence[Figure], folder: Path) -> list[Path]:
     with mpl.rc_context(_STYLE):  # type: ignore[arg-type]  # its keys are typed as literals
         for figure in figures:
             width, height = _PANEL_INCHES
-            canvas = Canvas(figsize=(max(width * len(figure.panels), _CANVAS_INCHES_MIN), height), layout="constrained")
-            for axes, panel in zip(np.ravel(canvas.subplots(1, len(figure.panels))), figure.panels, strict=True):
+            rows = 1 if len(figure.panels) <= _PANELS_IN_ROW else 2
+            columns = -(-len(figure.panels) // rows)
+            canvas = Canvas(figsize=(max(width * columns, _CANVAS_INCHES_MIN), height * rows), layout="constrained")
+            for axes, panel in zip(np.ravel(canvas.subplots(rows, columns)), figure.panels, strict=False):
                 _draw(axes, panel)
             canvas.suptitle(figure.heading, fontsize=11.0, fontweight="bold")
             files.append(folder / f"figure-{figure.name}.png")
@@ -66,6 +70,8 @@ def _draw(axes: Axes, panel: Panel) -> None:
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     else:
         axes.set_ylim(bottom=0.0)
+    if bars and len(panel.series) > 1 and not panel.log_y:
+        axes.set_ylim(top=axes.get_ylim()[1] * _LEGEND_ROOM)
     axes.yaxis.set_major_formatter(lambda value, _: _short(value))
     axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
     named = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))  # a name stands once
@@ -88,13 +94,16 @@ def _draw_lines(axes: Axes, panel: Panel) -> None:
         axes.set_xscale("log", subs=())
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    for series, colour, marker in zip(panel.series, _COLOURS, _MARKERS, strict=False):
+    place = -1
+    for series in panel.series:
+        place += not series.is_model
         few = len(series.x) <= _MARKED_POINTS_MAX
         axes.plot(
             np.asarray(series.x, np.float64),
             series.y,
-            color=colour,
-            marker=marker if few else "",
+            color=_COLOURS[place % len(_COLOURS)],
+            linestyle="--" if series.is_model else "-",
+            marker=_MARKERS[place % len(_MARKERS)] if few and not series.is_model else "",
             markersize=4.5,
             linewidth=1.6 if few else 1.1,
             label=series.name,

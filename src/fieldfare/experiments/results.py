@@ -21,6 +21,7 @@ class Series:
     name: str
     x: Sequence[float | str]
     y: Sequence[float]
+    is_model: bool = False  # what the series before it should be: drawn in its colour, dashed
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,13 +136,14 @@ def replicas_and_hops(scale: Scale, progress: Callable[[str], None]) -> Figure:
                 if wanted in {1, count} or wanted <= count // replicas
             ]
             x = [float(replicas) for replicas, _ in points]
-            for kind, place in (("model", 0), ("simulated", 1)):
-                latency.append(Series(f"{name}, {kind}", x, [1e3 * found[place] for _, found in points]))
-                throughput.append(Series(f"{name}, {kind}", x, [found[place + 2] for _, found in points]))
+            for kind, place in (("simulated", 1), ("model", 0)):
+                is_model = kind == "model"
+                latency.append(Series(f"{name}, {kind}", x, [1e3 * found[place] for _, found in points], is_model))
+                throughput.append(Series(f"{name}, {kind}", x, [found[place + 2] for _, found in points], is_model))
             for replicas, found in points:
                 measured = bench.deployed(replicas, 1).placement.copies.replicas
                 rows[f"{matching}, R {replicas}, {name}"] = [
-                    measured, 1e3 * found[0], 1e3 * found[1], found[2], found[3],
+                    measured, 1e3 * found[0], 1e3 * found[1], found[2], found[3], found[4],
                 ]  # fmt: skip
         panels.append(Panel(f"{matching}: latency", "R, of N = X · R", "ms", latency, log_y=True))
         panels.append(Panel(f"{matching}: throughput", "R", "events/s", throughput, log_y=True))
@@ -150,25 +151,34 @@ def replicas_and_hops(scale: Scale, progress: Callable[[str], None]) -> Figure:
         "revisiting-rh",
         f"R and H on {count} matchers, {bench.subscriptions:,} subscriptions",
         f"{_METHOD} Without skipping. Latency at {LIGHT_LOAD:.0%} of the throughput.",
-        ("R as measured", "model: latency, ms", "simulated, ms", "model: events/s", "simulated"),
+        ("R as measured", "model: latency, ms", "simulated, ms", "model: events/s", "simulated", "busiest to mean"),
         rows,
         "Latency grows with H, and falls as X grows, for a matcher searches less; throughput falls with H, whatever R: "
         "each visit is work. The model is right where clusters have the same to do. What it does not know is that "
         "subscriptions crowd: the busiest cluster limits the rate, and more replicas, of fewer and larger clusters, "
         "even that out. Ranges that span clusters make R larger than it was asked to be.",
         panels,
+        place="Sections 4.1 and 4.2",
     )
 
 
-def _modelled_and_simulated(bench: Bench, matching: str, replicas: int, h: int) -> tuple[float, float, float, float]:
-    """Latency by the model and simulated, then throughput by the model and simulated."""
+def _modelled_and_simulated(
+    bench: Bench, matching: str, replicas: int, h: int
+) -> tuple[float, float, float, float, float]:
+    """Latency by the model and simulated, throughput by the model and simulated, and the busiest matcher's work."""
     count = bench.scale.matchers
     store = bench.subscriptions * replicas / count
     match = float(bench.match_seconds(matching, np.array([store]))[0])
     deployed = bench.deployed(replicas, h)
     walked = walks(deployed, deployed.plain, bench.match_seconds(matching, deployed.searched))
     latencies = walked.latencies(LIGHT_LOAD * walked.throughput, HOP_SECONDS, np.random.default_rng(SEED))
-    return h * (HOP_SECONDS + match), float(latencies.mean()), count / (h * match), walked.throughput
+    return (
+        h * (HOP_SECONDS + match),
+        float(latencies.mean()),
+        count / (h * match),
+        walked.throughput,
+        float(walked.busy.max() / walked.busy.mean()),
+    )
 
 
 def skipping(scale: Scale, progress: Callable[[str], None]) -> Figure:
@@ -209,6 +219,7 @@ def skipping(scale: Scale, progress: Callable[[str], None]) -> Figure:
                 [Series("without skipping", x, columns[3]), Series("with it", x, columns[4])],
             ),
         ],
+        place="Section 4.2, left open",
     )  # fmt: skip
 
 
@@ -259,6 +270,7 @@ def popularity(scale: Scale, progress: Callable[[str], None]) -> Figure:
             Panel("subscriptions held by a matcher", "", "subscriptions",
                   [Series("mean", names, _column(rows, 4)), Series("most", names, _column(rows, 5))]),
         ],
+        place="Section 4.2, left open",
     )  # fmt: skip
 
 
