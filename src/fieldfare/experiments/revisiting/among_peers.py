@@ -25,6 +25,7 @@ _TOPIC = "revisiting"
 _UNDER_WAY = 64  # publications whose outcome is not known
 _SUBSCRIBING = 50  # at a time
 _SILENT_SECONDS = 1.0
+_DELIVERIES_MIN, _LONGER_MAX = 50, 4.0  # where few events are wanted, latency is looked at for longer
 _LAST_SECONDS_MAX = 20.0
 _LOOKING_SECONDS = 0.05
 
@@ -58,7 +59,9 @@ async def _run(workload: Workload, scale: Scale) -> Run:
         await _saturated(publisher, events, pipes, scale.saturating_seconds / 3)  # warms up
         throughput = await _saturated(publisher, events, pipes, scale.saturating_seconds)
         rate = rate_for(workload.application.events_per_second, throughput)
-        await _paced(publisher, events, rate, scale.pacing_seconds)
+        longest = _DELIVERIES_MIN / max(rate * workload.application.matches_per_event, 1e-9)
+        seconds = min(max(scale.pacing_seconds, longest), _LONGER_MAX * scale.pacing_seconds)
+        await _paced(publisher, events, rate, seconds)
         waits = [wait for found in await _taken(pipes) for wait in found[1]]
         p50, p99 = percentiles(np.array(waits[len(waits) // 5 :]) / 1e9)
         return Run(throughput, rate, p50, p99)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fieldfare.errors import InputError
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -47,5 +49,7 @@ def rate_for(wanted: float, throughput: float) -> float:
 
 def percentiles(seconds: np.typing.NDArray[np.float64]) -> tuple[float, float]:
     """The median and the 99th."""
+    if not len(seconds):
+        raise InputError("no event was delivered, so there is no latency: nobody wanted one of the few that were sent")
     p50, p99 = np.quantile(seconds, [0.5, 0.99]).tolist()
     return p50, p99
