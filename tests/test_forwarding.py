@@ -69,7 +69,7 @@ class SlowDispatcher:
         for event, (candidates, now) in enumerate(zip(choices, clock, strict=True)):
 
             def end(part: int, one: int, free_at: dict[int, float] = free_at, now: float = now) -> float:
-                return max(free_at[one], now) + self.service[part] / self.speed[one]
+                return float(max(free_at[one], now) + self.service[part] / self.speed[one])
 
             costs = [
                 sum(min(end(part, one) for one in self.layout.matchers_of(part)) - now for part in parts)
