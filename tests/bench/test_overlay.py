@@ -21,7 +21,7 @@ from tests.installing import install_in_ci
 from fieldfare.bench.broker import servers, workers
 from fieldfare.bench.broker.connections import Take, connect_by_wire
 from fieldfare.bench.broker.fieldfare_wire import FieldfareWire
-from fieldfare.bench.broker.load import Event, Square, make_load
+from fieldfare.bench.broker.load import Event, Wanted, make_load
 from fieldfare.bench.broker.servers import Program, ServerError, started
 from fieldfare.bench.broker.wires import WireError
 from fieldfare.bench.broker.workers import AwaitSubscriptions, Publisher, Site, Taker
@@ -162,7 +162,7 @@ def _await_subscriptions(reached: Callable[[int], Sequence[int]]) -> int:
     counters = np.zeros(1, np.int64)
     connection = _Late(counters, reached(load.reaching_all()[1]))
 
-    async def connect(_host: str, _port: int, _squares: Sequence[Square], _take: Take) -> _Late:
+    async def connect(_host: str, _port: int, _squares: Sequence[Wanted], _take: Take) -> _Late:
         return connection
 
     async def wait() -> None:
