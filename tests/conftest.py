@@ -70,6 +70,7 @@ _SLOW_FILES = (
     "overlay_live/test_tree",
     "overlay_live/test_gossip_brokers",
     "faults/test_edge",
+    "faults/test_consumers",
     "commands/test_service",
     "runtime/test_schemathesis",
     "examples/test_browser",

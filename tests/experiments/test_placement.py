@@ -27,7 +27,14 @@ from fieldfare.experiments.placement.laboratory import (
     gained,
 )
 from fieldfare.experiments.placement.load_model import LoadModel, ServiceTime, scaled_to
-from fieldfare.experiments.placement.settings import PLANETLAB, QUICK, SMALL, Distribution, MovingScale
+from fieldfare.experiments.placement.settings import (
+    PLANETLAB,
+    QUICK,
+    SMALL,
+    BrokersScale,
+    Distribution,
+    MovingScale,
+)
 from fieldfare.experiments.placement.state_size import state_bytes
 from fieldfare.experiments.placement.stock_quotes import Rating, generate
 from fieldfare.experiments.placement.strategies import run_grape
@@ -41,6 +48,7 @@ from fieldfare.placement.passages import Passage
 from fieldfare.placement.placement_frames import BrokerDelays
 
 TINY = replace(SMALL, brokers=7, publishers=2)
+SCALE = replace(QUICK, brokers=BrokersScale(TINY, 4, 1.0, 4.0), moving=MovingScale(TINY, 4, 1))
 
 
 def workload_of(distribution: Distribution = "enterprise", spread: int = 4) -> StockWorkload:
@@ -50,7 +58,7 @@ def workload_of(distribution: Distribution = "enterprise", spread: int = 4) -> S
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Figure]:
     names = [name for name in experiment.FIGURES if name != "live"]  # which starts processes: test_placement_live
-    return {figure.name: figure for figure in experiment.run(names, QUICK, lambda _: None)}
+    return {figure.name: figure for figure in experiment.run(names, SCALE, lambda _: None)}
 
 
 def test_every_figure_has_its_numbers(figures: dict[str, Figure]) -> None:
