@@ -52,6 +52,7 @@ _SLOW_FILES = (
     "kafka/test_faults",
     "kafka/test_output",
     "kafka/test_reader",
+    "bucket/test_faults",
     "faults/test_cluster",
     "faults/test_local",
     "dds/test_networks",
@@ -126,10 +127,11 @@ _SLOW_FILES = (
     "bench/test_pastry",
     "bench/test_simulation",
 )
-_SLOW_FIXTURES = {"broker", "spark", "postgres", "zookeeper"}
+_SLOW_FIXTURES = {"broker", "object_store", "spark", "postgres", "zookeeper"}
 _SLOW_PARAMETERS = {"postgresql"}
 # Files that share the Spark session of one worker: another one would take longer to start than it would save.
 _SPARK_FILES = {
+    "bucket/test_pipeline",
     "pipeline/test_pipeline",
     "pipeline/test_source",
     "pipeline/test_join",
@@ -143,6 +145,7 @@ _SPARK_FILES = {
 }
 _SPARK_PAGES = ("[README]", "[pipeline]")  # pages of the documentation that use that session, too
 _KAFKA_FILES = {"kafka/test_output", "kafka/test_reader"}  # files that share one broker
+_BUCKET_FILES = {"bucket/test_faults", "bucket/test_files", "bucket/test_output"}  # files that share one object store
 _DIVISIBLE_FILES = {  # their tests share nothing: any worker may take one
     "docs/test_docs",
     "faults/test_edge",
@@ -179,6 +182,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file = _file(nodeid)
             if file in _KAFKA_FILES:
                 return "kafka"
+            if file in _BUCKET_FILES:
+                return "bucket"
             if file in _SPARK_FILES or (file == "docs/test_docs" and nodeid.endswith(_SPARK_PAGES)):
                 return "spark"
             return nodeid if file in _DIVISIBLE_FILES else file

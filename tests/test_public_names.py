@@ -46,6 +46,7 @@ def test_an_index() -> None:
 
 def test_the_pipeline() -> None:
     assert fieldfare.pipeline.__all__ == [
+        "Bucket",
         "FolderSource",
         "KafkaSink",
         "KafkaSource",
@@ -56,7 +57,9 @@ def test_the_pipeline() -> None:
         "PostgresSink",
         "SchemaRegistry",
         "Watcher",
+        "committed_files",
         "match",
+        "read_output",
     ]
     assert all(hasattr(fieldfare.pipeline, name) for name in fieldfare.pipeline.__all__)
 

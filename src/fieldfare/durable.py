@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 # Flushes what a file holds and its size, but not its times; macOS has no such call.
 _sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
@@ -28,7 +28,7 @@ def flush_data(descriptor: int) -> None:
         _sync_data(descriptor)
 
 
-def flush_file(file: BinaryIO | int) -> None:
+def flush_file(file: IO[bytes] | int) -> None:
     """Make what was written to a file durable, and its times too."""
     if not isinstance(file, int):
         file.flush()

@@ -30,6 +30,8 @@ FieldfareError
 ├── TableError                   a table cannot be the pipeline's output: it does not fit, or is another's
 │   ├── TableUnavailableError    it cannot be reached, or others hold it: the same may work later
 │   └── TableChangedError        somebody else's commit was faster: look at the table again
+├── BucketError                  a place in an object store cannot be used: it is not there, or access is denied
+│   └── BucketUnavailableError   the object store cannot be reached, or does not answer: the same may work later
 ├── BrokenPromiseError           a simulated run delivered something wrong, or not everything; carries what
 ├── PipelineError                the streaming pipeline cannot begin, or cannot go on
 ├── InputError                   a file given to a command cannot be used
@@ -226,6 +228,14 @@ class TableUnavailableError(TableError):
 
 class TableChangedError(TableError):
     """A table is not as it was when it was looked at, and nothing was added to it. Looking again helps."""
+
+
+class BucketError(FieldfareError):
+    """A place in an object store cannot be read or written. Says what to do; never has a secret of its settings."""
+
+
+class BucketUnavailableError(BucketError):
+    """An object store cannot be reached, or does not answer. The same may work later."""
 
 
 class InputError(FieldfareError):

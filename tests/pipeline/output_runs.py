@@ -45,7 +45,7 @@ def run_batch(output: BatchOutput, batch_id: int) -> CommittedBatch | None:
     stage = output.stage(batch_id)
     options = output.task_options(WriteOptions())
     files = [write_file(stage, batch_id, file, options) for file in range(FILES)]
-    write_file(stage, batch_id, 0)
+    write_file(stage, batch_id, 0, options)
     return output.commit(batch_id, files, [FAULT], {"layout": "replicated"})
 
 

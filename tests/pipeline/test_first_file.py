@@ -113,16 +113,17 @@ def test_with_format_and_schema_it_starts_at_once(
 
 
 def test_what_is_known_is_not_waited_for(tmp_path: Path) -> None:
-    source = FolderSource(tmp_path / "in", tmp_path / "ledger")
+    folder = tmp_path / "in"
+    source = FolderSource(folder, tmp_path / "ledger")
     assert is_ready(source)  # that there is no such folder is an error, and not worth the wait
-    source.folder.mkdir()
+    folder.mkdir()
     assert not is_ready(source)
     assert not is_ready(replace(source, schema=SCHEMA))
     assert not is_ready(replace(source, format="json"))
     assert is_ready(replace(source, format="json", schema=SCHEMA))
-    put(source.folder, "a.jsonl", "")
+    put(folder, "a.jsonl", "")
     assert not is_ready(source)
-    put(source.folder, "b.jsonl", "{}")
+    put(folder, "b.jsonl", "{}")
     assert is_ready(source)
 
 

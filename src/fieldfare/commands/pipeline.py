@@ -42,14 +42,16 @@ def run(
     events: Annotated[
         str | None,
         typer.Option(
-            help="Folder of Parquet, JSON lines or CSV files, which may grow; or kafka://host:9092/topic.",
+            help="Folder of Parquet, JSON lines or CSV files, which may grow; or s3://bucket/path (gs, abfss), "
+            "kafka://host:9092/topic.",
             show_default="none: needed",
         ),
     ] = None,
     output: Annotated[
         str | None,
         typer.Option(
-            help="Folder of the matches, a Parquet table that grows; or kafka://host:9092/topic, delta:FOLDER, "
+            help="Folder of the matches, a Parquet table that grows; or s3://bucket/path (gs, abfss), "
+            "kafka://host:9092/topic, delta:FOLDER, "
             "iceberg:FOLDER/namespace.table, postgresql://user@host/database?table=NAME.",
             show_default="none: needed",
         ),
@@ -86,7 +88,9 @@ def run(
     ] = "earliest",
     events_config: Annotated[
         Path | None,
-        typer.Option(help="Kafka's settings for the events, name = value lines: TLS, SASL, a schema registry."),
+        typer.Option(
+            help="Settings for the events, name = value lines: Kafka's (TLS, SASL, a registry), or a bucket's."
+        ),
     ] = None,
     output_config: Annotated[
         Path | None, typer.Option(help="The same for the output; of a lake table: its store's or catalog's settings.")
@@ -173,7 +177,7 @@ def status(
         typer.Option(help="Where the pipeline's events come from: a folder, or a Kafka topic.", show_default="none"),
     ] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="The pipeline's checkpoint.", show_default="none")] = None,
-    events_config: Annotated[Path | None, typer.Option(help="Kafka's settings, as for `run`.")] = None,
+    events_config: Annotated[Path | None, typer.Option(help="Settings, as for `run`.")] = None,
     config: _Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:

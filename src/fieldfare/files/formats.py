@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
+from typing import BinaryIO, Literal, Protocol
 
 import pyarrow as pa
 
@@ -20,7 +21,20 @@ class Format(Enum):
     PARQUET = (".parquet", ".pq")
 
 
-def format_of(path: Path) -> Format:
+class ReadableFile(Protocol):
+    """As much of a `Path` as it takes to read a file: objects of a bucket have it too."""
+
+    @property
+    def suffix(self) -> str:
+        """The end of its name, from the last dot on."""
+        ...
+
+    def open(self, mode: Literal["rb"], /) -> BinaryIO:
+        """Its bytes."""
+        ...
+
+
+def format_of(path: ReadableFile) -> Format:
     """The format that a file's suffix names."""
     for file_format in Format:
         if path.suffix.lower() in file_format.value:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from fieldfare.errors import InputError
 from fieldfare.events import UnreadableError, json_values
-from fieldfare.files.formats import Format, format_of
+from fieldfare.files.formats import Format, ReadableFile, format_of
 
 if TYPE_CHECKING:
     from _csv import Reader  # the module csv does not name the type of its readers
@@ -34,9 +34,9 @@ class Line(NamedTuple):  # and not a dataclass, which takes three times as long 
     values: dict[str, Any] | RowError
 
 
-def csv_header(path: Path) -> list[str]:
+def csv_header(path: ReadableFile) -> list[str]:
     """The column names of a CSV file."""
-    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as stream:
+    with TextIOWrapper(path.open("rb"), encoding="utf-8-sig", errors="surrogateescape", newline="") as stream:
         try:
             header = next(csv.reader(stream, strict=True), [])
         except csv.Error as error:

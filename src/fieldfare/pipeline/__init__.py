@@ -18,6 +18,8 @@ except ImportError as error:
 if TYPE_CHECKING:
     from fieldfare.kafka.address import KafkaTopic
     from fieldfare.kafka.schema_registry import SchemaRegistry
+    from fieldfare.pipeline.bucket.address import Bucket
+    from fieldfare.pipeline.committed import committed_files, read_output
     from fieldfare.pipeline.join import match
     from fieldfare.pipeline.kafka.sink import KafkaSink
     from fieldfare.pipeline.kafka.source import KafkaSource
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from fieldfare.pipeline.watching import Watcher
 
 __all__ = [
+    "Bucket",
     "FolderSource",
     "KafkaSink",
     "KafkaSource",
@@ -40,13 +43,16 @@ __all__ = [
     "PostgresSink",
     "SchemaRegistry",
     "Watcher",
+    "committed_files",
     "match",
+    "read_output",
 ]
 
 # Spark starts many Python processes, each of which needs few of them.
 __getattr__ = deferred_names(
     __name__,
     {
+        "Bucket": "bucket.address",
         "FolderSource": "source",
         "KafkaSink": "kafka.sink",
         "KafkaSource": "kafka.source",
@@ -59,6 +65,8 @@ __getattr__ = deferred_names(
         "PostgresSink": "tables.address",
         "SchemaRegistry": "fieldfare.kafka.schema_registry",
         "Watcher": "watching",
+        "committed_files": "committed",
         "match": "join",
+        "read_output": "committed",
     },
 )

@@ -14,6 +14,7 @@ import msgspec
 
 from fieldfare.errors import InputError
 from fieldfare.kafka.address import KafkaTopic
+from fieldfare.pipeline.event_files import EventPath
 from fieldfare.pipeline.folder_data_source import LEDGER_NAME, found_files
 from fieldfare.pipeline.ledger import FileList
 
@@ -49,7 +50,7 @@ def last_committed(checkpoint: Path) -> Committed | None:
         raise InputError(f"{checkpoint}: Spark's log of batch {batch_id} cannot be read: {error}") from error
 
 
-def folder_backlog(folder: Path, checkpoint: Path, ledger: Path, now_seconds: float) -> Backlog:
+def folder_backlog(folder: EventPath, checkpoint: Path, ledger: Path, now_seconds: float) -> Backlog:
     """What waits in a folder of event files."""
     committed = last_committed(checkpoint)
     consumed = committed.offsets.get("events", 0) if committed else 0

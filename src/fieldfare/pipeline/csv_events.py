@@ -12,13 +12,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from fieldfare.errors import InputError
 from fieldfare.files.cells import cell_value
+from fieldfare.files.formats import ReadableFile
 from fieldfare.files.lines import Line, RowError, csv_header, csv_lines
 from fieldfare.files.quarantine import excerpt
 from fieldfare.pipeline.json_events import FLOAT_MAX, FaultValue, TextBlock, fitting_columns
@@ -28,7 +28,7 @@ _BLOCK_ROWS = 16_384
 _INTEGERS = range(-(2**63), 2**63)
 
 
-def count_records(path: Path) -> int:
+def count_records(path: ReadableFile) -> int:
     """The number of records in a CSV file, also bad ones."""
     header = csv_header(path)
     with path.open("rb") as stream:
@@ -48,7 +48,7 @@ class CsvEvents:
         """The reader for a schema, kept for the next files."""
         return CsvEvents(schema)
 
-    def read(self, path: Path, part: Slice) -> Iterator[TextBlock]:
+    def read(self, path: ReadableFile, part: Slice) -> Iterator[TextBlock]:
         """The columns of some records, and beside them the fault of each, or None."""
         header = csv_header(path)
         if not set(header) & set(self._readers):
@@ -86,7 +86,7 @@ class CsvEvents:
         return row
 
 
-def csv_schema(paths: Iterable[Path], lines_max: int) -> pa.Schema:
+def csv_schema(paths: Iterable[ReadableFile], lines_max: int) -> pa.Schema:
     """The schema that the first records of files have: a column of several kinds of cells is text."""
     kinds: dict[str, set[pa.DataType]] = {}
     for path in paths:

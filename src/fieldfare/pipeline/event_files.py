@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +25,10 @@ from fieldfare.pipeline.json_events import FaultValue, JsonEvents, TextBlock
 from fieldfare.pipeline.ledger import Slice
 from fieldfare.pipeline.system_columns import APPENDED_AT, FAULT
 
+if TYPE_CHECKING:
+    from fieldfare.pipeline.bucket.files import ObjectPath
+
+EventPath: TypeAlias = "Path | ObjectPath"  # a folder of event files, or one of them
 _BATCH_ROWS = 65_536
 _INFERRED_LINES = 1_000  # of each file
 UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)  # what pyarrow raises for damaged files
@@ -37,11 +42,16 @@ def why_unreadable(error: Exception) -> str:
     return str(error)
 
 
+def arrow_source(path: EventPath) -> Path | BinaryIO:
+    """A file as Arrow takes it: one of this machine by its name, which is fastest."""
+    return path if isinstance(path, Path) else path.open("rb")
+
+
 FORMAT_NAMES = {Format.CSV: "CSV", Format.JSON_LINES: "JSON lines", Format.PARQUET: "Parquet"}
 _PARQUET_START = b"PAR1"
 
 
-def require_format(path: Path, file_format: Format) -> None:
+def require_format(path: EventPath, file_format: Format) -> None:
     """Raise an InputError if a file is of another format: its suffix says so, or it is Parquet and not text."""
     wanted = FORMAT_NAMES[file_format]
     for other, name in FORMAT_NAMES.items():
@@ -53,10 +63,10 @@ def require_format(path: Path, file_format: Format) -> None:
                 raise InputError(f"{path}: it is a Parquet file, but the events are read as {wanted}")
 
 
-def count_rows(path: Path, file_format: Format) -> int:
+def count_rows(path: EventPath, file_format: Format) -> int:
     """The number of rows: what a Parquet footer says, the records of CSV, or the lines of JSON, empty ones too."""
     if file_format is Format.PARQUET:
-        footer = pq.read_metadata(path)
+        footer = pq.read_metadata(arrow_source(path))
         if footer.num_rows != sum(footer.row_group(group).num_rows for group in range(footer.num_row_groups)):
             raise pa.ArrowInvalid("its row groups have not as many rows as its footer says")
         return int(footer.num_rows)
@@ -70,7 +80,7 @@ def count_rows(path: Path, file_format: Format) -> int:
     return lines + (last != b"\n")
 
 
-def inferred_schema(paths: Sequence[Path], file_format: Format) -> pa.Schema:
+def inferred_schema(paths: Sequence[EventPath], file_format: Format) -> pa.Schema:
     """The schema of the events in the first files: of the first sound Parquet file, or of the first lines of text."""
     if file_format is Format.CSV:
         schema = csv_schema(paths, _INFERRED_LINES)
@@ -86,16 +96,16 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(field.name, _PLAIN.get(kind := _decoded(field.type), kind)) for field in schema])
 
 
-def _parquet_schema(paths: Sequence[Path]) -> pa.Schema:
+def _parquet_schema(paths: Sequence[EventPath]) -> pa.Schema:
     for path in paths:
         try:
-            return pq.read_schema(path)
+            return pq.read_schema(arrow_source(path))
         except UNREADABLE as error:
             why_unreadable(error)
     raise InputError("no file can be read")
 
 
-def _json_schema(paths: Sequence[Path]) -> pa.Schema:
+def _json_schema(paths: Sequence[EventPath]) -> pa.Schema:
     events = []
     for path in paths:
         with path.open("rb") as stream:
@@ -123,7 +133,7 @@ _PLAIN = {  # types that Spark has not, and what can hold their values
 class EventReader:
     """Makes events of slices, for `mapInArrow`. The schema is that of its batches, with the pipeline's own columns."""
 
-    folder: Path
+    folder: EventPath
     format: Format
     schema: pa.Schema
 
@@ -154,7 +164,7 @@ class EventReader:
         elif self.format is Format.JSON_LINES:
             JsonEvents.of(self._events)
 
-    def _batches(self, path: Path, part: Slice) -> Iterator[pa.RecordBatch]:
+    def _batches(self, path: EventPath, part: Slice) -> Iterator[pa.RecordBatch]:
         if self.format is Format.PARQUET:
             yield from self._parquet(path, part)
             return
@@ -179,8 +189,8 @@ class EventReader:
         nulls = [pa.nulls(1, field.type) for field in self._events]
         return self._batch(nulls, part, [{"place": place, "reason": reason, "raw": None}])
 
-    def _parquet(self, path: Path, part: Slice) -> Iterator[pa.RecordBatch]:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+    def _parquet(self, path: EventPath, part: Slice) -> Iterator[pa.RecordBatch]:
+        with pq.ParquetFile(arrow_source(path), page_checksum_verification=True) as file:
             group_start = 0
             for group in range(file.num_row_groups):
                 group_end = group_start + file.metadata.row_group(group).num_rows
@@ -195,11 +205,11 @@ class EventReader:
                     yield self._fault(part, f"{part.name}:{start + 1}-{stop}", why_unreadable(error))
                 group_start = group_end
 
-    def _json_lines(self, path: Path, part: Slice) -> Iterator[TextBlock]:
+    def _json_lines(self, path: EventPath, part: Slice) -> Iterator[TextBlock]:
         with path.open("rb") as stream:
             yield from JsonEvents.of(self._events).read(stream, part)
 
-    def _csv(self, path: Path, part: Slice) -> Iterator[TextBlock]:
+    def _csv(self, path: EventPath, part: Slice) -> Iterator[TextBlock]:
         return CsvEvents.of(self._events).read(path, part)
 
 

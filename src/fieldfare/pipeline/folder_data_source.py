@@ -10,8 +10,9 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
@@ -20,8 +21,11 @@ from pyspark.sql.types import StructType
 
 from fieldfare.errors import InputError
 from fieldfare.files.formats import Format
-from fieldfare.pipeline.event_files import UNREADABLE, count_rows, require_format, why_unreadable
+from fieldfare.pipeline.event_files import UNREADABLE, EventPath, count_rows, require_format, why_unreadable
 from fieldfare.pipeline.ledger import EventFile, FileList, Ledger
+
+if TYPE_CHECKING:
+    from fieldfare.pipeline.bucket.files import ObjectPath
 
 LEDGER_NAME = "files.jsonl"
 _NOT_EVENTS = (".tmp", ".crc", ".inprogress")
@@ -43,14 +47,37 @@ class FolderDataSource(DataSource):
 
     def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:  # noqa: ARG002, N802
         """The reader that Spark asks for more rows."""
-        return _SliceReader(self.options)
+        return _SliceReader(self.folder(), self.options)
+
+    def folder(self) -> EventPath:
+        """Where the files are."""
+        return Path(self.options["folder"])
+
+
+def bucket_data_source(folder: ObjectPath) -> type[DataSource]:
+    """A data source for one place in an object store.
+
+    The settings, which may be secret, travel inside the class: Spark shows what it is told as options.
+    """
+
+    class BucketDataSource(FolderDataSource):
+        """Objects as Spark sees them."""
+
+        @classmethod
+        def name(cls) -> str:
+            return f"fieldfare_bucket_{blake2b(str(folder).encode(), digest_size=8).hexdigest()}"
+
+        def folder(self) -> EventPath:
+            return folder
+
+    return BucketDataSource
 
 
 class _SliceReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are numbers of events in the ledger. It lives in a process beside the driver, which gets its rows."""
 
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self._folder = Path(options["folder"])
+    def __init__(self, folder: EventPath, options: Mapping[str, str]) -> None:
+        self._folder = folder
         self._ledger_path = Path(options["ledger"]) / LEDGER_NAME
         self._format = Format[options["file_format"]]
         self._events_max = int(options["events_per_batch_max"])
@@ -106,7 +133,7 @@ def _rows(files: FileList, start: int, end: int) -> Iterator[tuple[Any, ...]]:
     return iter([msgspec.structs.astuple(part) for part in files.slices(start, end)])
 
 
-def _inspected(folder: Path, found: FoundFile, file_format: Format) -> EventFile:
+def _inspected(folder: EventPath, found: FoundFile, file_format: Format) -> EventFile:
     """A file as it goes into the ledger."""
     appended_at = found.changed_at // 1000
     try:
@@ -124,12 +151,19 @@ class FoundFile(NamedTuple):
     bytes: int
 
 
-def found_files(folder: Path, known: Ledger | Sequence[str] = ()) -> list[FoundFile]:
+def found_files(folder: EventPath, known: Ledger | Sequence[str] = ()) -> list[FoundFile]:
     """The new files of a folder, in the order in which they were last written."""
+    if isinstance(folder, Path):
+        return _found_here(folder, known)
+    files = (file for file in folder.files() if _is_event_file(file.key) and file.key not in known)
+    return sorted(FoundFile(file.changed_at * 1000, file.key, file.nbytes) for file in files)
+
+
+def _found_here(folder: Path, known: Ledger | Sequence[str]) -> list[FoundFile]:
     found = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name in known or entry.name.startswith(("_", ".")) or entry.name.endswith(_NOT_EVENTS):
+            if entry.name in known or not _is_event_file(entry.name):
                 continue
             name = _printable(entry.name)
             if name not in known and entry.is_file():
@@ -141,8 +175,15 @@ def found_files(folder: Path, known: Ledger | Sequence[str] = ()) -> list[FoundF
     return sorted(found)
 
 
-def _names(folder: Path) -> set[str]:
+def _is_event_file(name: str) -> bool:
+    """Whether a name is neither hidden, nor that of a file that is still being written."""
+    return bool(name) and not name.startswith(("_", ".")) and not name.endswith(_NOT_EVENTS)
+
+
+def _names(folder: EventPath) -> set[str]:
     """The names of a folder, as a ledger has them."""
+    if not isinstance(folder, Path):
+        return {file.key for file in folder.files()}
     with os.scandir(folder) as entries:
         return {_printable(entry.name) for entry in entries}
 

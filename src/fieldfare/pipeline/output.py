@@ -25,6 +25,7 @@ import msgspec
 
 from fieldfare.durable import UnflushedError, flush_file, flush_folder, make_folder, rename
 from fieldfare.errors import OutputError
+from fieldfare.pipeline.output_owner import OWNER, owner_of, require_owner
 from fieldfare.pipeline.reports import BadEvent
 from fieldfare.pipeline.writer import EventWriter, WriteOptions, output_errors
 from fieldfare.store.outputs import (
@@ -39,16 +40,9 @@ from fieldfare.store.outputs import (
 
 __all__ = ["CommittedBatch", "EventWriter", "OutputFolder", "WriteOptions", "WrittenFile"]
 
-FORMAT = 1
 QUARANTINE = "_quarantine.jsonl"
-_OWNER, _STAGING = "_fieldfare.json", "_staging-"
+_STAGING = "_staging-"
 _NO_DATA = ("_", ".", "lost+found")  # what may be in a folder that is empty for its users
-
-
-class _Owner(msgspec.Struct, frozen=True):
-    format: int
-    owner: str
-    explode: bool
 
 
 class OutputFolder:
@@ -56,7 +50,7 @@ class OutputFolder:
 
     def __init__(self, folder: Path, owner: str, *, explode: bool = False) -> None:
         self.folder = folder.absolute()  # tasks have working folders of their own
-        self._owner = _Owner(FORMAT, owner, explode)
+        self._owner = owner_of(owner, explode=explode)
         self._staging = self.folder / f"{_STAGING}{uuid.uuid4().hex}"
 
     def prepare(self) -> None:
@@ -68,8 +62,8 @@ class OutputFolder:
                 shutil.rmtree(leftover.rename(self.folder / f"{_STAGING}{uuid.uuid4().hex}"))
             self._staging.mkdir()
             if is_new:
-                _write(self._staging / _OWNER, _json(self._owner))
-                rename(self._staging / _OWNER, self.folder / _OWNER)
+                _write(self._staging / OWNER, _json(self._owner))
+                rename(self._staging / OWNER, self.folder / OWNER)
 
     def task_options(self, write: WriteOptions) -> WriteOptions:
         """How tasks write: as they are told."""
@@ -120,31 +114,16 @@ class OutputFolder:
     def _is_ours(self) -> bool:
         """Whether an earlier run of this pipeline wrote here; False if nobody did."""
         try:
-            found = msgspec.json.decode((self.folder / _OWNER).read_bytes(), type=_Owner)
+            content = (self.folder / OWNER).read_bytes()
         except FileNotFoundError:
             others = [entry.name for entry in self.folder.iterdir() if not entry.name.startswith(_NO_DATA)]
             if not others:
                 return False
             raise OutputError(
-                f"{self.folder} has {others[0]!r}, but no {_OWNER} that says whose output it is: "
+                f"{self.folder} has {others[0]!r}, but no {OWNER} that says whose output it is: "
                 "use an empty folder, or restore that file"
             ) from None
-        except msgspec.MsgspecError as error:
-            raise OutputError(
-                f"{self.folder / _OWNER} is damaged ({error}): restore it, or use an empty folder"
-            ) from error
-        if found.format != FORMAT:
-            raise OutputError(
-                f"{self.folder} has format {found.format}; this version writes format {FORMAT}: use an empty folder"
-            )
-        if found.owner != self._owner.owner:
-            raise OutputError(
-                f"{self.folder} is the output of another checkpoint, whose batches have the same ids: "
-                "use its checkpoint, or another output folder"
-            )
-        if found.explode != self._owner.explode:
-            kind = "pair" if found.explode else "event"
-            raise OutputError(f"{self.folder} has one row per {kind}: go on like that, or use another output folder")
+        require_owner(self.folder, content, self._owner)
         return True
 
     def _assembled(

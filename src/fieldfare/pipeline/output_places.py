@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 from fieldfare.pipeline.batch_output import BatchOutput
+from fieldfare.pipeline.bucket.address import Bucket
 from fieldfare.pipeline.kafka.sink import KafkaSink
 from fieldfare.pipeline.output import OutputFolder
 from fieldfare.pipeline.tables.address import LakeTableSink, PostgresSink
 from fieldfare.pipeline.tables.gathering import GatheredOutput, LakeTable
 from fieldfare.pipeline.writer import WriteOptions
 
-OutputPlace: TypeAlias = Path | KafkaSink | LakeTableSink | PostgresSink
+OutputPlace: TypeAlias = Path | Bucket | KafkaSink | LakeTableSink | PostgresSink
 
 
 def opened_output(place: OutputPlace, state: Path, owner: str, write: WriteOptions) -> BatchOutput:
@@ -29,6 +30,10 @@ def opened_output(place: OutputPlace, state: Path, owner: str, write: WriteOptio
             return PostgresOutput(place, owner, state)
         case LakeTableSink():
             return GatheredOutput(_lake_table(place, owner), state, owner, place.commit_seconds, explode=write.explode)
+        case Bucket():
+            from fieldfare.pipeline.bucket.output import BucketOutput
+
+            return BucketOutput(place, owner, state, explode=write.explode)
         case _:
             return OutputFolder(place, owner, explode=write.explode)
 

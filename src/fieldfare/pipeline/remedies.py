@@ -10,6 +10,7 @@ from enum import Enum, auto
 from pyspark.errors import PySparkException
 
 from fieldfare.errors import (
+    BucketUnavailableError,
     FieldfareError,
     HistoryError,
     KafkaUnavailableError,
@@ -21,10 +22,17 @@ from fieldfare.errors import (
 from fieldfare.pipeline.worker_python import ADVICE
 
 # A task's error reaches the driver as text; so do those of Spark's own files.
-_PASSING_ERRORS = (StoreUnavailableError, KafkaUnavailableError, TableUnavailableError, OutputError)
+_PASSING_ERRORS = (
+    StoreUnavailableError,
+    KafkaUnavailableError,
+    TableUnavailableError,
+    BucketUnavailableError,
+    OutputError,
+)
 _PASSING_TEXTS = (
     OutputError.__name__,
     KafkaUnavailableError.__name__,
+    BucketUnavailableError.__name__,
     "No space left on device",
     "Disk quota exceeded",
 )

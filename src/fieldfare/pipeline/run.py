@@ -29,6 +29,7 @@ from fieldfare.matching.unknown_names import told_unknown
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.plan import LayoutKind, LayoutPlan
 from fieldfare.pipeline.batch_output import BatchOutput, TaskOptions
+from fieldfare.pipeline.bucket.address import is_url
 from fieldfare.pipeline.control import Control, Elasticity
 from fieldfare.pipeline.output import CommittedBatch, WriteOptions
 from fieldfare.pipeline.output_places import OutputPlace, opened_output
@@ -58,7 +59,7 @@ class PipelineOptions:
     """Where subscriptions come from and output goes, and how the work is divided."""
 
     store: str
-    output: OutputPlace  # a folder, Kafka topics, a lake table, or a table in PostgreSQL
+    output: OutputPlace  # a folder, a place in an object store, Kafka topics, a lake table, or a table in PostgreSQL
     checkpoint: Path
     scope: Scope = ALL
     layout: str = AUTO  # or a LayoutKind
@@ -75,6 +76,11 @@ class PipelineOptions:
     def __post_init__(self) -> None:
         _one_of("layout", self.layout, [AUTO, *LayoutKind])
         _one_of("policy", self.policy, list(Policy))
+        if is_url(str(self.checkpoint)):
+            raise PipelineError(
+                f"{self.checkpoint}: a checkpoint is a folder of a file system, because Spark's logs in it need an "
+                "atomic rename: use a local folder or NFS; events and output may be in an object store"
+            )
 
 
 OnBatch = Callable[[CommittedBatch], None]

@@ -21,11 +21,12 @@ from fieldfare.forwarding import Policy
 from fieldfare.kafka.address import KafkaTopic, is_kafka, read_settings
 from fieldfare.kafka.schema_registry import SchemaRegistry
 from fieldfare.pipeline.backlog import Backlog, folder_backlog, topic_backlog
+from fieldfare.pipeline.bucket.address import Bucket, is_bucket, is_url
 from fieldfare.pipeline.kafka.sink import KafkaSink
 from fieldfare.pipeline.output import WriteOptions
 from fieldfare.pipeline.output_places import OutputPlace
 from fieldfare.pipeline.run import AUTO, PipelineOptions
-from fieldfare.pipeline.source import FolderSource
+from fieldfare.pipeline.source import FolderSource, event_folder
 from fieldfare.pipeline.sources import EventSource
 from fieldfare.pipeline.tables.address import COMMIT_SECONDS, DELTA, ICEBERG, is_table, parse_table
 from fieldfare.store.base import Scope
@@ -95,7 +96,7 @@ class PipelineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         """Where events come from: a folder, or a Kafka topic."""
         if not is_kafka(self.events):
             return FolderSource(
-                Path(self.events),
+                _folder(self.events, self.events_config),
                 self._ledger,
                 self.format,
                 self.schema,
@@ -119,9 +120,8 @@ class PipelineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         if is_kafka(self.events):
             _, settings = SchemaRegistry.taken_from(_settings_of(self.events_config))
             return topic_backlog(KafkaTopic.parse(self.events, settings), self.state)
-        if not Path(self.events).is_dir():
-            raise InputError(f"{self.events}: there is no such folder of events")
-        return folder_backlog(Path(self.events), self.state, self._ledger, time.time())
+        folder = event_folder(_folder(self.events, self.events_config))
+        return folder_backlog(folder, self.state, self._ledger, time.time())
 
     @property
     def _ledger(self) -> Path:
@@ -133,7 +133,17 @@ class PipelineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
             return KafkaSink(KafkaTopic.parse(self.output, settings), self.output_key)
         if is_table(self.output):
             return parse_table(self.output, settings, self.commit_seconds)
-        return Path(self.output)
+        return _folder(self.output, self.output_config)
+
+
+def _folder(place: str, config: str | None) -> Path | Bucket:
+    """A folder of this machine, or of an object store."""
+    if is_bucket(place):
+        return Bucket(place, _settings_of(config))
+    if is_url(place):
+        scheme = place.partition("://")[0]
+        raise InputError(f"{scheme}://…: not known; a place is a folder, or begins with s3, gs, abfss or kafka")
+    return Path(place)
 
 
 def _settings_of(file: str | None) -> dict[str, str]:

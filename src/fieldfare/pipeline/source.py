@@ -18,14 +18,16 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from fieldfare.errors import InputError
 from fieldfare.files.atomic import AtomicFile
 from fieldfare.files.formats import Format, format_of
+from fieldfare.pipeline.bucket.address import Bucket
 from fieldfare.pipeline.event_files import (
     UNREADABLE,
     AssignedReader,
+    EventPath,
     EventReader,
     inferred_schema,
     require_format,
 )
-from fieldfare.pipeline.folder_data_source import LEDGER_NAME, FolderDataSource, found_files
+from fieldfare.pipeline.folder_data_source import LEDGER_NAME, FolderDataSource, bucket_data_source, found_files
 from fieldfare.pipeline.ledger import Slice, divided
 from fieldfare.pipeline.stages import BatchInput
 from fieldfare.pipeline.system_columns import APPENDED_AT, FAULT
@@ -40,14 +42,14 @@ _FORMAT, _SCHEMA = "format", "schema.json"  # in the ledger's folder: what an ea
 
 @dataclass(frozen=True)
 class FolderSource:
-    """A folder of event files, and how to read it.
+    """A folder of event files, here or in an object store, and how to read it.
 
     `ledger` is a folder inside the checkpoint, on the same shared storage. The format ("json", "csv" or "parquet") and
     the schema are those of the first files if they are not given; a schema may be DDL text, such as `symbol STRING,
     price DOUBLE`. Where both are given, the folder may be empty at first.
     """
 
-    folder: Path
+    folder: Path | Bucket
     ledger: Path
     format: Format | str | None = None
     schema: StructType | str | None = None
@@ -112,22 +114,22 @@ def stream_folder(spark: SparkSession, source: FolderSource) -> SliceStream:
 
     `_appended_at` is the time of the file's last change. An event that cannot be read has only NULLs, and a `_fault`.
     """
-    if not source.folder.is_dir():
-        raise InputError(f"{source.folder}: there is no such folder to read events from")
+    folder = event_folder(source.folder)
     file_format = _format(source)
     schema = with_system_columns(_schema(spark, source, file_format))
     if source.format is None:
         save_text(source.ledger / _FORMAT, next(name for name, known in FORMATS.items() if known is file_format))
-    reader = EventReader(source.folder.absolute(), file_format, arrow_schema(spark, schema))
+    reader = EventReader(folder, file_format, arrow_schema(spark, schema))
     reader.check_schema()
-    spark.dataSource.register(FolderDataSource)
+    data_source = FolderDataSource if isinstance(folder, Path) else bucket_data_source(folder)
+    spark.dataSource.register(data_source)
     options = {
-        "folder": str(source.folder.absolute()),
+        "folder": str(folder),
         "ledger": str(source.ledger.absolute()),
         "file_format": file_format.name,
         "events_per_batch_max": str(source.events_per_batch_max),
     }
-    slices = spark.readStream.format(FolderDataSource.name()).options(**options).load()
+    slices = spark.readStream.format(data_source.name()).options(**options).load()
     return SliceStream(slices, reader, schema, source.tasks_per_batch)
 
 
@@ -135,17 +137,29 @@ def is_ready(source: FolderSource) -> bool:
     """Whether the folder can be read: format and schema are known, or there is a file that may tell them."""
     has_format = source.format is not None or (source.ledger / _FORMAT).exists()
     has_schema = source.schema is not None or (source.ledger / _SCHEMA).exists()
-    return (has_format and has_schema) or not source.folder.is_dir() or any(_telling_files(source.folder))
+    is_missing = isinstance(source.folder, Path) and not source.folder.is_dir()  # an error, and not worth the wait
+    return (has_format and has_schema) or is_missing or any(_telling_files(event_folder(source.folder)))
 
 
-def _telling_files(folder: Path) -> list[Path]:
+def event_folder(place: Path | Bucket) -> EventPath:
+    """A place as readers of events use it."""
+    if isinstance(place, Path):
+        if not place.is_dir():
+            raise InputError(f"{place}: there is no such folder to read events from")
+        return place.absolute()
+    from fieldfare.pipeline.bucket.files import ObjectPath
+
+    return ObjectPath(place)
+
+
+def _telling_files(folder: EventPath) -> list[EventPath]:
     """The first files that are not empty."""
     return [folder / file.name for file in found_files(folder) if file.bytes][:_INFERRED_FILES]
 
 
 def _format(source: FolderSource) -> Format:
     """The events' format: as given, or as an earlier run on this checkpoint saw it, or as the first file has it."""
-    files = _telling_files(source.folder)
+    files = _telling_files(event_folder(source.folder))
     saved = source.ledger / _FORMAT
     if source.format is not None:
         given = FORMATS[source.format] if isinstance(source.format, str) else source.format
@@ -174,7 +188,7 @@ def _schema(spark: SparkSession, source: FolderSource, file_format: Format) -> S
     if saved.exists():
         return StructType.fromJson(json.loads(saved.read_bytes()))
     try:
-        inferred = inferred_schema(_telling_files(source.folder), file_format)
+        inferred = inferred_schema(_telling_files(event_folder(source.folder)), file_format)
         schema = spark.createDataFrame(inferred.empty_table()).schema
     except (PySparkException, InputError, OverflowError, *UNREADABLE) as error:
         raise InputError(

