@@ -145,7 +145,13 @@ _SPARK_FILES = {
 }
 _SPARK_PAGES = ("[README]", "[pipeline]")  # pages of the documentation that use that session, too
 _KAFKA_FILES = {"kafka/test_output", "kafka/test_reader"}  # files that share one broker
-_BUCKET_FILES = {"bucket/test_faults", "bucket/test_files", "bucket/test_output"}  # files that share one object store
+# Files that share one object store.
+_BUCKET_FILES = {
+    "bucket/test_faults",
+    "bucket/test_files",
+    "bucket/test_lake_tables",
+    "bucket/test_output",
+}  # files that share one object store
 _DIVISIBLE_FILES = {  # their tests share nothing: any worker may take one
     "docs/test_docs",
     "faults/test_edge",

@@ -66,6 +66,11 @@ def parse_table(
                 f"{place}: an Iceberg table is named as iceberg:FOLDER/namespace.table, or as iceberg:namespace.table "
                 "with the settings of your catalog in a file"
             )
+        if "://" in folder:
+            raise InputError(
+                f"{place}: the catalog is a SQLite file, which needs a folder of this machine: name that, and "
+                f"in the file of settings the place of the data, warehouse = {folder}"
+            )
         return LakeTableSink("iceberg", folder, name, settings, commit_seconds)
     return _postgres(place)
 
