@@ -12,10 +12,11 @@ from tests.pipeline.output_runs import FAULT, FILES, expected_numbers, run_batch
 
 from fieldfare.errors import BucketError, InputError, OutputError
 from fieldfare.pipeline.bucket.address import Bucket
-from fieldfare.pipeline.bucket.objects import Objects, without_secrets
+from fieldfare.pipeline.bucket.objects import Objects
 from fieldfare.pipeline.bucket.output import BucketOutput, commits
 from fieldfare.pipeline.committed import committed_files, read_output
 from fieldfare.pipeline.output import WriteOptions
+from fieldfare.pipeline.secrets import without_secrets
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ same may work later, and that has no secret of the settings in it.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import lru_cache
@@ -16,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from fieldfare.errors import BucketError, BucketUnavailableError, InputError, MissingDependencyError
 from fieldfare.pipeline.bucket.address import Bucket
+from fieldfare.pipeline.secrets import without_secrets
 
 try:
     import obstore
@@ -39,8 +39,6 @@ _OF_CLIENT = {  # settings of HTTP, which obstore takes by themselves
     "timeout",
     "user_agent",
 }
-_SECRET = ("key", "secret", "token", "sas", "password", "credential")
-_SECRET_LENGTH_MIN = 4
 _LASTING = (
     exceptions.InvalidPathError,
     exceptions.NotSupportedError,
@@ -141,14 +139,6 @@ class Objects:
             if isinstance(error, _LASTING) or any(word in text for word in _REFUSED):
                 raise BucketError(f"{place}: {reason}: look at its name, its settings and your rights") from None
             raise BucketUnavailableError(f"{place}: {reason}: it is tried again") from None
-
-
-def without_secrets(text: str, settings: Mapping[str, str]) -> str:
-    """A text in which no secret of the settings or of the environment stands."""
-    for name, value in [*settings.items(), *os.environ.items()]:
-        if len(value) >= _SECRET_LENGTH_MIN and any(word in name.lower() for word in _SECRET):
-            text = text.replace(value, "…")
-    return text
 
 
 @lru_cache(maxsize=16)

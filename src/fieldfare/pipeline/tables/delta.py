@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from fieldfare.errors import MissingDependencyError, TableChangedError, TableError, TableUnavailableError
+from fieldfare.pipeline.secrets import without_secrets
 from fieldfare.pipeline.tables.address import LakeTableSink
 from fieldfare.pipeline.tables.gathering import NONE_YET
 
@@ -53,14 +54,17 @@ class DeltaLakeTable:
     def tidy(self) -> None:
         """The library itself writes checkpoints and removes old entries of the log."""
 
+    def _said(self, error: Exception) -> str:
+        return without_secrets(str(error), self._options)
+
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:
             yield
         except CommitFailedError as error:
-            raise TableChangedError(f"{self._sink}: {error}") from error
+            raise TableChangedError(f"{self._sink}: {self._said(error)}") from None
         except SchemaMismatchError as error:
-            raise TableError(f"{self._sink} has other columns ({error}): use another table") from error
+            raise TableError(f"{self._sink} has other columns ({self._said(error)}): use another table") from None
         except (DeltaError, OSError) as error:
             advice = "free some space" if any(word in str(error).lower() for word in _NO_SPACE) else "it is tried again"
-            raise TableUnavailableError(f"{self._sink}: {error}: {advice}") from error
+            raise TableUnavailableError(f"{self._sink}: {self._said(error)}: {advice}") from None

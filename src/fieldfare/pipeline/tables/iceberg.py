@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from fieldfare.errors import MissingDependencyError, TableChangedError, TableError, TableUnavailableError
+from fieldfare.pipeline.secrets import without_secrets
 from fieldfare.pipeline.tables.address import LakeTableSink
 from fieldfare.pipeline.tables.gathering import NONE_YET
 
@@ -94,15 +95,18 @@ class IcebergLakeTable:
         self._opened().create_namespace_if_not_exists(self._sink.name.rpartition(".")[0])
         return self._opened().create_table(self._sink.name, schema, properties=_PROPERTIES)
 
+    def _said(self, error: Exception) -> str:
+        return without_secrets(str(error), self._sink.settings)
+
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:
             yield
         except (CommitFailedException, TableAlreadyExistsError) as error:
-            raise TableChangedError(f"{self._sink}: {error}") from error
+            raise TableChangedError(f"{self._sink}: {self._said(error)}") from None
         except ValueError as error:
             raise TableError(
-                f"{self._sink} cannot be written: {error}; if its columns are others, use another table"
-            ) from error
+                f"{self._sink} cannot be written: {self._said(error)}; if its columns are others, use another table"
+            ) from None
         except (RESTError, SQLAlchemyError, OSError) as error:
-            raise TableUnavailableError(f"{self._sink}: {error}: it is tried again") from error
+            raise TableUnavailableError(f"{self._sink}: {self._said(error)}: it is tried again") from None
