@@ -1,7 +1,8 @@
 """Residual tests: what intervals cannot say (`weight < 2 * price`, LIKE '%x%'), checked on (event, box) pairs.
 
-Tests of one shape are a group (see test_groups.py), whose pairs are answered together. Tests that AND and OR combine
-are answered one after the other, each for all its events (see combined.py).
+Comparisons of numbers are answered pair by pair in one compiled loop (see number_tests.py). Other tests of one shape
+are a group (see residual_groups.py), whose pairs are answered together. Tests that AND and OR combine are answered one
+after the other, each for all its events (see combined.py).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from fieldfare.errors import SnapshotError
 from fieldfare.matching.batch import Batch
 from fieldfare.matching.combined import CombinedTests
+from fieldfare.matching.number_tests import OPEN, PASSED, NumberTests, judged, number_tests
 from fieldfare.matching.operands import Mask
 from fieldfare.matching.passing import attributes_of
 from fieldfare.matching.residual_groups import Array, Group, Places, Shape, group_of, grouped, shape_of
@@ -102,12 +104,23 @@ class Residuals(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def holds(self, rows: Places, boxes: npt.NDArray[np.int32], batch: Batch) -> Mask:
         """Whether event `rows[i]` passes every test of box `boxes[i]`, for every i; a box without tests it passes."""
-        held = np.ones(len(rows), np.bool_)
         if not len(self.boxes):
-            return held
+            return np.ones(len(rows), np.bool_)
         at = self._ranks_of(boxes)
+        if self._number_tests is not None:
+            states = judged(self._number_tests, rows, at, batch)
+            held: Mask = states == PASSED
+            left = np.flatnonzero(states == OPEN)
+            if len(left):
+                held[left] = self._hold(rows[left], at[left], batch)
+            return held
         if self._is_uniform and (len(at) == 0 or int(at.min()) >= 0):
             return self.groups[0].holds(rows, at, batch)
+        return self._hold(rows, at, batch)
+
+    def _hold(self, rows: Places, at: Places, batch: Batch) -> Mask:
+        """The same in columns, group by group, for boxes by their numbers among these."""
+        held = np.ones(len(rows), np.bool_)
         tested = np.flatnonzero(at >= 0)
         counts = self.starts[at[tested] + 1] - self.starts[at[tested]]
         pairs = np.repeat(tested, counts)
@@ -118,6 +131,10 @@ class Residuals(msgspec.Struct, frozen=True, eq=False, dict=True):
             failed = ~holder.holds(rows[pairs[members]], self.places[tests[members]], batch)
             held[pairs[members[failed]]] = False
         return held
+
+    @cached_property
+    def _number_tests(self) -> NumberTests | None:
+        return number_tests(self.groups, self.starts, self.groups_of, self.places)
 
     @cached_property
     def _is_uniform(self) -> bool:
