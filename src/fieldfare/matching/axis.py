@@ -38,6 +38,10 @@ class Axis:
     @staticmethod
     def of(column: AxisColumn) -> Axis:
         """The axis that a column of intervals makes."""
+        if _has_only(Section.NUMBER, column.low, column.high):
+            numbers, integers = _number_cuts(np.concatenate([column.low.values, column.high.values]))
+            nothing = np.empty(0, np.int64)
+            return Axis(nothing, grid_of(numbers), integers, Texts.of([]), nothing)
         sections = [cuts.sections for cuts in (column.low, column.high)]
         values = [cuts.values for cuts in (column.low, column.high)]
         booleans, strings, times = (
@@ -83,6 +87,8 @@ class Axis:
 
     def slots_of_cuts(self, cuts: Cuts) -> Slots:
         """For each cut how many of the axis's cuts lie at or below it."""
+        if _has_only(Section.NUMBER, cuts) and cuts.values.dtype == np.float64:
+            return number_slots(cuts.values, self.grid, self.starts[Section.NUMBER])
         slots = np.zeros(len(cuts.sections), np.int32)
         for section in np.unique(cuts.sections).tolist():
             chosen = cuts.sections == section
@@ -172,6 +178,10 @@ class Axis:
             self.strings.data,
         ]
         return sum(array.nbytes for array in arrays)
+
+
+def _has_only(section: Section, *columns: Cuts) -> bool:
+    return all(len(cuts.sections) and bool((cuts.sections == section).all()) for cuts in columns)
 
 
 def _number_cuts(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64] | None]:

@@ -79,7 +79,8 @@ class Part:
         else:
             tree, boxes = build_tree(columns, _modes(table, list(all_tests), owner_count))
         owners = np.where(boxes >= 0, table.owners[boxes] if len(table) else 0, 0).astype(np.int32)
-        places = {int(boxes[place]): place for place in np.flatnonzero(np.isin(boxes, list(all_tests))).tolist()}
+        tested = np.flatnonzero(np.isin(boxes, list(all_tests))).tolist() if all_tests else []
+        places = {int(boxes[place]): place for place in tested}
         residuals = Residuals.of({places[box]: tests for box, tests in all_tests.items()})
         several = bool(len(table)) and int(np.bincount(table.owners, minlength=1).max()) > 1
         return Part(attributes, axes, tree, owners, owner_count, several, residuals, derived, members)

@@ -18,6 +18,7 @@ from fieldfare.matching.batch import Texts
 from fieldfare.matching.lanes import COUNTED, count_up_to
 
 _CELLS_MAX = 1 << 24
+_CUTS_OF_CELL = 5
 _PREFIX_BYTES = 8
 
 
@@ -31,12 +32,12 @@ class Grid(NamedTuple):
 
 
 def grid_of(cuts: npt.NDArray[np.float64]) -> Grid:
-    """A grid with about two cuts a cell."""
+    """A grid with about five cuts a cell: sixteen are counted at once, so more cells would only take memory."""
     finite = cuts[np.isfinite(cuts)]
     origin, span = 0.0, 0.0
     if len(finite):
         origin, span = float(finite[0]), float(finite[-1]) - float(finite[0])
-    cells = min(_CELLS_MAX, max(1, len(finite) // 2))
+    cells = min(_CELLS_MAX, max(1, len(finite) // _CUTS_OF_CELL))
     rate = cells / span if span > 0 else 0.0
     if not math.isfinite(rate):
         rate = 0.0  # the cuts lie too close for a grid: everything is in one cell

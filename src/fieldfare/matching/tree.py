@@ -114,9 +114,11 @@ def build_tree(columns: Sequence[Column], modes: npt.NDArray[np.int8]) -> tuple[
     spaces = _spaces(columns, modes)
     bounds = _space_bounds(spaces, columns, len(modes))
     builder = _Builder()
-    for space, (lows, highs) in zip(spaces, bounds, strict=True):
+    for space in spaces:
+        lows, highs = bounds.pop(0)  # so that they are freed as the tree grows
         order = kd_order(lows, highs)
-        builder.add_space(_Space(space.boxes[order], space.attributes, space.mode), lows[order], highs[order])
+        lows, highs = lows[order], highs[order]
+        builder.add_space(_Space(space.boxes[order], space.attributes, space.mode), lows, highs)
     return builder.tree([column.last_slot for column in columns])
 
 
@@ -129,10 +131,16 @@ def _spaces(columns: Sequence[Column], modes: npt.NDArray[np.int8]) -> list[_Spa
     signatures ^= secrets[len(columns) + modes.astype(np.int64)]
     for secret, column in zip(secrets, columns, strict=False):
         signatures[column.boxes] ^= secret
+    if signatures.min() == signatures.max():  # as boxes without SQL are; sorting them would take as long as the tree
+        everything = np.arange(len(modes), dtype=np.int32)
+        used = tuple(number for number, column in enumerate(columns) if len(column.boxes))
+        return [_Space(everything, used, int(modes[0]))]
     distinct, first, group = np.unique(signatures, return_index=True, return_inverse=True)
     attributes: list[list[int]] = [[] for _ in distinct]
     for number, column in enumerate(columns):
-        for g in np.unique(group[column.boxes]).tolist():
+        is_used = np.zeros(len(modes), np.bool_)
+        is_used[column.boxes] = True
+        for g in np.flatnonzero(is_used[first]).tolist():
             attributes[g].append(number)
     order = np.argsort(group, kind="stable").astype(np.int32)
     members = np.split(order, np.cumsum(np.bincount(group, minlength=len(distinct)))[:-1])
@@ -168,6 +176,8 @@ def _space_bounds(
     spaces: Sequence[_Space], columns: Sequence[Column], boxes: int
 ) -> list[tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]]:
     """For each space a matrix of lows and one of highs, a row for each box, a column for each attribute."""
+    if len(spaces) == 1 and all(len(columns[attribute].boxes) == boxes for attribute in spaces[0].attributes):
+        return [_whole_bounds([columns[attribute] for attribute in spaces[0].attributes], boxes)]
     space_of = np.empty(boxes, np.int32)
     row_of = np.empty(boxes, np.int32)
     lows, highs = [], []
@@ -189,6 +199,14 @@ def _space_bounds(
             lows[number][rows, at] = column.low[chosen]
             highs[number][rows, at] = column.high[chosen]
     return list(zip(lows, highs, strict=True))
+
+
+def _whole_bounds(columns: Sequence[Column], boxes: int) -> tuple[Bounds, Bounds]:
+    """The same where all boxes constrain the same attributes."""
+    lows, highs = np.empty((boxes, len(columns)), np.int32), np.empty((boxes, len(columns)), np.int32)
+    for number, column in enumerate(columns):
+        lows[column.boxes, number], highs[column.boxes, number] = column.low, column.high
+    return lows, highs
 
 
 class _Builder:

@@ -14,6 +14,7 @@ from fieldfare.matching.tree import CHECKED, COARSE_MAX, COARSE_MIN, COARSE_ORIG
 _ALL, _NONE, _ONE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0), np.uint64(1)
 _PAIR = 2 * LANES  # lows and highs
 _UNROLLED = 8
+_UNTESTED_WORDS = 4  # the hulls of so few words cost as much memory to test as they save
 SPARE = LANES + _UNROLLED  # places that must be free in an output before a word's matches are written to it
 
 
@@ -100,14 +101,17 @@ def match_events(tree, events, order, first, stamp, labels, owners, distinct, fo
                 tiles &= tiles - _ONE
                 first_use, uses = tile_uses[tile], tile_uses[tile + 1] - tile_uses[tile]
                 first_word = tile_words[tile]
-                words = _first_bits(tile_words[tile + 1] - first_word)
+                word_count = tile_words[tile + 1] - first_word
+                words = _first_bits(word_count)
+                is_small = word_count <= _UNTESTED_WORDS
                 for k in range(uses):
                     use = first_use + k
                     at = row + tile_attributes[use]
                     lows[k] = highs[k] = _coarse(low[at], tile_origins[use], tile_shifts[use])
                     if low[at] != high[at]:
                         highs[k] = _coarse(high[at], tile_origins[use], tile_shifts[use])
-                    words &= meeting(tile_bounds, use * _PAIR, lows[k], highs[k])
+                    if not is_small:
+                        words &= meeting(tile_bounds, use * _PAIR, lows[k], highs[k])
                 # First all the comparisons of the tile, then all the writing: a branch on the outcome of each would
                 # make the processor wait for it before it begins the next.
                 hits = 0
