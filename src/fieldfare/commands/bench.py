@@ -27,7 +27,8 @@ def engine(
 ) -> None:
     """Measure the matching engine and its peers on one core, every answer checked against brute force.
 
-    Workloads: bluedove, large, sparse, quotes, feeds, geo, geofences, churn. Peers: numpy, duckdb, rtree, shapely.
+    Workloads: bluedove, large, sparse, quotes, feeds, geo, keywords, alerts, geofences, churn.
+    Peers: numpy, duckdb, inverted, rtree, shapely.
 
     Example: `fieldfare bench engine --workload bluedove --subscriptions 400000`
     """
