@@ -32,12 +32,12 @@ from fieldfare.matching.postings import Postings
 from fieldfare.matching.residual import Residuals
 from fieldfare.matching.segment import Segment
 from fieldfare.matching.slots import Grid
-from fieldfare.matching.tree import Tree
+from fieldfare.matching.tree import Tree, with_fine
 from fieldfare.matching.vocabulary import Vocabulary
 from fieldfare.model import AxisKey, Derived
 
-FORMAT = 4
-_READABLE = (2, 3, FORMAT)  # 2 had no derived axes, 3 no members of lists
+FORMAT = 5
+_READABLE = (2, 3, 4, FORMAT)  # 2 had no derived axes, 3 no members of lists, 4 exact bounds in place of fine ones
 _ALIGNMENT = 64
 Manifest = TypeVar("Manifest", bound=msgspec.Struct)
 _MANIFEST, _ARRAYS, _IDS = "index.json", "arrays.bin", "ids.arrow"
@@ -249,7 +249,7 @@ def _mapped(data: npt.NDArray[np.uint8], array: _Array, name: str, *, verify: bo
 
 def _segment(described: _Segment, arrays: Mapping[str, npt.NDArray[Any]], ids: pa.Array) -> Segment:
     axes = tuple(_axis(number, axis, arrays) for number, axis in enumerate(described.axes))
-    tree = Tree(**{field: arrays[f"tree.{field}"] for field in Tree._fields})
+    tree = _tree(arrays)
     part = Part(
         attributes=tuple(axis.attribute for axis in described.axes if axis.expression is None),
         axes=axes,
@@ -262,6 +262,13 @@ def _segment(described: _Segment, arrays: Mapping[str, npt.NDArray[Any]], ids: p
         members=_members(described, arrays),
     )
     return Segment(part, ids, arrays["live"], IdLookup(ids))
+
+
+def _tree(arrays: Mapping[str, npt.NDArray[Any]]) -> Tree:
+    if "tree.exact" in arrays:
+        fields = [field for field in Tree._fields if field not in {"fine", "tile_fine"}]
+        return with_fine({field: arrays[f"tree.{field}"] for field in fields}, arrays["tree.exact"])
+    return Tree(**{field: arrays[f"tree.{field}"] for field in Tree._fields})
 
 
 def _members(described: _Segment, arrays: Mapping[str, npt.NDArray[Any]]) -> Members | None:

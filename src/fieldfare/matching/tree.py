@@ -7,7 +7,8 @@ Boxes are sorted by recursive median cuts (a k-d order), so that neighbours in s
     node   64 tiles           and so are the tiles' hulls
 
 What bounds the speed is the memory that these comparisons read. So in a tile they read *coarse* slots of 16 bits, and
-tell intervals that surely meet from those that only share a coarse slot at an end; those few are compared exactly.
+tell intervals that surely meet from those that only share a coarse slot at an end; those few are compared exactly,
+with the bits that coarse slots drop.
 A test asks whether two intervals meet, so an event whose attribute is a range costs no more than a point does.
 
 Boxes that constrain the same attributes form a *space* (as in DMM-AR) with tiles of its own; a tile knows only the
@@ -64,6 +65,54 @@ def _coarse_bounds(
     )
 
 
+def _dropped(slots: Bounds, origins: npt.NDArray[np.int32], shifts: npt.NDArray[np.int32]) -> Bounds:
+    """The low bits of slots that coarse slots do not have."""
+    return (slots - origins) & ((1 << np.maximum(shifts, 0)) - 1)
+
+
+def _fine(dropped: npt.NDArray[Any], shifts: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
+    """Dropped bits in groups, in as few bytes as the widest attribute of their tile needs."""
+    groups = dropped.reshape(-1, 2 * LANES)
+    count = (max(0, int(shifts.max(initial=0))) + 7) // 8
+    planes = np.empty((len(groups), count, 2 * LANES), np.uint8)
+    for number in range(count):
+        planes[:, number] = (groups >> (8 * number)) & 0xFF
+    return planes.reshape(-1)
+
+
+def exact_bounds(tree: Tree, tile: int, use: int) -> Bounds:
+    """The bounds of a tile's boxes on one of its uses, in full slots: [word, low or high, box]."""
+    words = int(tree.tile_words[tile + 1] - tree.tile_words[tile])
+    first_use, uses = int(tree.tile_uses[tile]), int(tree.tile_uses[tile + 1] - tree.tile_uses[tile])
+    start, size = int(tree.tile_starts[tile]), words * uses * 2 * LANES
+    origin, shift = int(tree.tile_origins[use]), int(tree.tile_shifts[use])
+    coarse = tree.coarse[start : start + size].reshape(words, uses, 2, LANES)[:, use - first_use].astype(np.int32)
+    if shift == DOUBLED:
+        apart = np.array([1, -1], np.int32)[:, None]
+        return ((coarse + COARSE_ORIGIN + apart) >> 1) + origin
+    slots = ((coarse + COARSE_ORIGIN) << shift) + origin
+    fine = tree.fine[tree.tile_fine[tile] : tree.tile_fine[tile + 1]]
+    planes = fine.reshape(words, uses, len(fine) // size, 2, LANES)[:, use - first_use]
+    for number in range(planes.shape[1]):
+        slots += planes[:, number].astype(np.int32) << (8 * number)
+    return slots
+
+
+def with_fine(arrays: dict[str, npt.NDArray[Any]], exact: Bounds) -> Tree:
+    """The tree of arrays that have exact bounds in place of `fine`, as snapshots had them up to format 4."""
+    uses, words, starts = arrays["tile_uses"], arrays["tile_words"], arrays["tile_starts"]
+    found = []
+    for tile in range(len(arrays["tile_modes"])):
+        some = slice(int(uses[tile]), int(uses[tile + 1]))
+        count, size = some.stop - some.start, int(words[tile + 1] - words[tile]) * (some.stop - some.start) * 2 * LANES
+        slots = exact[starts[tile] : starts[tile] + size].reshape(-1, count, 2 * LANES).transpose(0, 2, 1)
+        shifts = arrays["tile_shifts"][some]
+        dropped = _dropped(slots, arrays["tile_origins"][some], shifts).transpose(0, 2, 1)
+        found.append(_fine(dropped, shifts))
+    fine = np.concatenate([*found, np.empty(0, np.uint8)])
+    return Tree(**arrays, fine=fine, tile_fine=_starts([len(some) for some in found]))
+
+
 class Tree(NamedTuple):
     """The arrays of an index part, as the kernel reads them. A *use* is one attribute in one node or tile.
 
@@ -84,7 +133,10 @@ class Tree(NamedTuple):
     tile_modes: npt.NDArray[np.int8]
 
     coarse: CoarseBounds  # for each word of a tile, a group for each use: boxes
-    exact: Bounds  # the same in exact slots
+    fine: npt.NDArray[np.uint8]  # what `coarse` drops of each bound, in no byte, one, or a plane of low and one of high
+    tile_fine: npt.NDArray[
+        np.int64
+    ]  # tile i has the bytes fine[tile_fine[i]:tile_fine[i + 1]], in the order of `coarse`
     alive: npt.NDArray[np.uint64]  # for each word, a bit for each box that exists and was not removed
 
 
@@ -222,12 +274,11 @@ class _Builder:
         self.boxes: list[npt.NDArray[np.int32]] = []  # of each space
         self.tile_bounds: list[CoarseBounds] = []
         self.coarse: list[CoarseBounds] = []
-        self.exact: list[Bounds] = []
+        self.fine: list[npt.NDArray[np.uint8]] = []  # of each tile
 
     def add_space(self, space: _Space, lows: Bounds, highs: Bounds) -> None:
         """The tiles of a space, whose boxes are in their final order."""
         word_lows, word_highs = _children(lows, _NOWHERE_LOW), _children(highs, _NOWHERE_HIGH)
-        self.exact.append(_grouped(word_lows, word_highs))
         self.boxes.append(np.concatenate([space.boxes, np.full(-len(space.boxes) % LANES, -1, np.int32)]))
         for start in range(0, len(word_lows), LANES):
             words = slice(start, start + LANES)
@@ -239,6 +290,8 @@ class _Builder:
         origins = hull_lows.min(axis=0)
         shifts = _coarse_shifts(hull_highs.max(axis=0) - origins)
         self.coarse.append(_grouped(*_coarse_bounds(lows, highs, origins, shifts)))
+        dropped = [_dropped(bounds, origins, shifts) for bounds in (lows, highs)]
+        self.fine.append(_fine(_grouped(*dropped), shifts))
         hulls = _children(hull_lows, _NOWHERE_LOW), _children(hull_highs, _NOWHERE_HIGH)
         self.tile_bounds.append(_grouped(*_coarse_bounds(*hulls, origins, shifts)))
         self.attributes.append(space.attributes)
@@ -266,7 +319,8 @@ class _Builder:
             tile_starts=_starts([use * words * 2 * LANES for use, words in zip(uses, self.words, strict=True)]),
             tile_modes=np.array(self.modes, np.int8),
             coarse=np.concatenate([*self.coarse, np.empty(0, np.int16)]),
-            exact=np.concatenate([*self.exact, np.empty(0, np.int32)]),
+            fine=np.concatenate([*self.fine, np.empty(0, np.uint8)]),
+            tile_fine=_starts([len(some) for some in self.fine]),
             alive=np.packbits(boxes[:-LANES] >= 0, bitorder="little").view(np.uint64),
         )
         return tree, boxes

@@ -76,7 +76,7 @@ def match_events(tree, events, order, first, stamp, labels, owners, distinct, fo
     tile_uses, tile_attributes, tile_bounds = tree.tile_uses, tree.tile_attributes, tree.tile_bounds
     tile_origins, tile_shifts = tree.tile_origins, tree.tile_shifts
     tile_words, tile_starts, tile_modes = tree.tile_words, tree.tile_starts, tree.tile_modes
-    coarse, exact, alive = tree.coarse, tree.exact, tree.alive
+    coarse, fine, tile_fine, alive = tree.coarse, tree.fine, tree.tile_fine, tree.alive
     low, high, attributes = events
     values, ends, seen = found.values, found.ends, found.seen
     checked_events, checked_places = found.checked_events, found.checked_places
@@ -135,12 +135,25 @@ def match_events(tree, events, order, first, stamp, labels, owners, distinct, fo
                     while doubtful != _NONE:
                         lane = lowest_bit(doubtful)
                         doubtful &= doubtful - _ONE
-                        bound = tile_starts[tile] + (hit_words[hit] - first_word) * uses * _PAIR + lane
+                        group = (hit_words[hit] - first_word) * uses
+                        bound = tile_starts[tile] + group * _PAIR + lane
+                        planes = (tile_fine[tile + 1] - tile_fine[tile]) // (word_count * uses * _PAIR)
+                        dropped = tile_fine[tile] + group * planes * _PAIR + lane
                         meets_all = True
                         for k in range(uses):
-                            at = row + tile_attributes[first_use + k]
-                            meets_all &= exact[bound] <= high[at] and low[at] <= exact[bound + LANES]
+                            use = first_use + k
+                            shift = tile_shifts[use]
+                            if shift != DOUBLED:  # doubled slots are never in doubt
+                                at = row + tile_attributes[use]
+                                start = (np.int64(coarse[bound]) + COARSE_ORIGIN) << shift
+                                end = (np.int64(coarse[bound + LANES]) + COARSE_ORIGIN) << shift
+                                for plane in range(planes):
+                                    start += np.int64(fine[dropped + plane * _PAIR]) << (8 * plane)
+                                    end += np.int64(fine[dropped + plane * _PAIR + LANES]) << (8 * plane)
+                                origin = tile_origins[use]
+                                meets_all &= start + origin <= high[at] and low[at] <= end + origin
                             bound += _PAIR
+                            dropped += planes * _PAIR
                         boxes ^= np.uint64(not meets_all) << np.uint64(lane)
                     if mode == CHECKED:
                         while boxes != _NONE:

@@ -12,7 +12,7 @@ from fieldfare.matching.lanes import LANES
 from fieldfare.matching.members import Members
 from fieldfare.matching.part import Part
 from fieldfare.matching.promotion import with_derived, with_intervals
-from fieldfare.matching.tree import PLAIN, Tree
+from fieldfare.matching.tree import PLAIN, Tree, exact_bounds
 from fieldfare.model import Derived, Interval, Test
 
 
@@ -88,10 +88,7 @@ def _slots_of_use(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The places of a tile's live boxes and their slots on one attribute."""
     words = int(tree.tile_words[tile + 1] - tree.tile_words[tile])
-    uses = int(tree.tile_uses[tile + 1] - tree.tile_uses[tile])
-    start = int(tree.tile_starts[tile])
-    packed = tree.exact[start : start + words * uses * 2 * LANES].reshape(words, uses, 2, LANES)
-    slots = packed[:, use - int(tree.tile_uses[tile])].astype(np.int64)
+    slots = exact_bounds(tree, tile, use).astype(np.int64)
     first = int(tree.tile_words[tile]) * LANES
     places = first + np.flatnonzero(alive[first : first + words * LANES])
     return places, slots[:, 0].reshape(-1)[places - first], slots[:, 1].reshape(-1)[places - first]
