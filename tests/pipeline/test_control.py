@@ -103,6 +103,23 @@ def test_auto_measures_both_layouts_and_keeps_the_faster(
         assert [control.observe(report(0.1), seconds=0.5) for _ in range(5)] == [[]] * 5
 
 
+def test_clusters_that_have_more_to_do_get_more_replicas(tmp_path: Path) -> None:
+    with open_store(tmp_path / "s.db") as store:
+        store.add({number: f"x >= {number} AND x < {number + 3}" for number in range(50)}, now_seconds=0.0)
+        plan = LayoutPlan(LayoutKind.CLUSTERS, 6, replicas=3)
+        catalog = Catalog(store, tmp_path / "snapshots", Order(ALL, plan))
+        catalog.open()
+        control = Control(catalog, Policy.ADAPTIVE, Elasticity(6, 6, 1.0), auto=False)
+        assert [control.observe(report(0.5, 0.4), seconds=1.0) for _ in range(5)] == [[]] * 5
+        control = Control(catalog, Policy.ADAPTIVE, Elasticity(6, 6, 1.0), auto=False)
+        told = [text for _ in range(3) for text in control.observe(report(2.5, 0.1), seconds=1.0)]
+        assert told == ["replicas by load: the busiest matcher gets 60% of what it has now"]
+        wait_for_build(catalog)
+        assert [len(group) for group in catalog.layout.dimensions[0].matchers] == [5, 1]
+        assert [control.observe(report(2.5, 0.1), seconds=1.0) for _ in range(5)] == [[]] * 5
+        catalog.close()
+
+
 def test_auto_leaves_a_small_index_alone(tmp_path: Path) -> None:
     with open_store(tmp_path / "s.db") as store:
         store.add({1: "x > 1"}, now_seconds=0.0)

@@ -190,6 +190,9 @@ def revisiting(
         Path | None,
         typer.Option(help="A Markdown file: tables and pictures replace what is after its line `<!-- measured -->`."),
     ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="How often everything is measured.", show_default="3, quick 1")
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Small sizes: two minutes, and numbers that mean little.")
     ] = False,
@@ -205,6 +208,8 @@ def revisiting(
 
     Example: `fieldfare experiments revisiting --plot plots --results revisiting.json`
     """
+    from dataclasses import replace
+
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from fieldfare.experiments.revisiting import figures as experiment
@@ -217,6 +222,7 @@ def revisiting(
     for name in applications:
         preset(name)
     scale = QUICK if quick else Scale()
+    scale = scale if rounds is None else replace(scale, rounds=rounds)
     known = reference_costs() if costs is None else load_costs(costs)
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

@@ -11,6 +11,7 @@ from fieldfare.errors import LayoutError
 from fieldfare.partitioning.elastic import merge, split
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.layouts import clusters, multi_dimensional, replicated, single_dimension
+from fieldfare.partitioning.replicas import by_load
 
 
 class LayoutKind(StrEnum):
@@ -50,11 +51,12 @@ class LayoutPlan(msgspec.Struct, frozen=True):
 
 
 class Reshape(msgspec.Struct, frozen=True):
-    """An earlier layout, with one matcher split or merged away, or as it is."""
+    """An earlier layout, with one matcher split or merged away, with matchers divided anew, or as it is."""
 
     earlier: str  # the layout as JSON
     split: int | None = None
     merge: int | None = None
+    loads: tuple[float, ...] | None = None  # of each segment, by which matchers are divided among them
 
     @staticmethod
     def same(layout: Layout) -> Reshape:
@@ -68,4 +70,4 @@ class Reshape(msgspec.Struct, frozen=True):
             return split(layout, self.split, boxes)[0]
         if self.merge is not None:
             return merge(layout, self.merge, boxes)[0]
-        return layout
+        return layout if self.loads is None else by_load(layout, self.loads)

@@ -40,3 +40,9 @@ def by_load(layout: Layout, loads: npt.ArrayLike, speeds: npt.ArrayLike | None =
         power[segment] += speed[place]
     divided = msgspec.structs.replace(dimension, matchers=tuple(tuple(sorted(group)) for group in groups))
     return msgspec.structs.replace(layout, dimensions=(divided,), version=layout.version + 1)
+
+
+def work_of_busiest(layout: Layout, loads: npt.ArrayLike) -> float:
+    """What the busiest matcher has to do, where those of a segment share its load evenly."""
+    (dimension,) = layout.dimensions
+    return float((np.asarray(loads, np.float64) / [len(group) for group in dimension.matchers]).max())

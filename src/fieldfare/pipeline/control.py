@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from fieldfare.forwarding import Load, Policy, busiest, idlest
 from fieldfare.partitioning.plan import LayoutKind, LayoutPlan, Reshape
+from fieldfare.partitioning.replicas import by_load, work_of_busiest
 from fieldfare.pipeline.dispatch import Forwarding
 from fieldfare.pipeline.reports import BatchReport
 from fieldfare.store.catalog import Catalog
@@ -28,6 +29,7 @@ _BUSY_SHARE = 0.25  # of a late batch, that a matcher must have worked for anoth
 _INDEX_BYTES_MIN = 16 << 20  # a smaller index stays in the processor's caches, where partitions save nothing
 _TRIAL_BATCHES = 3
 _TRIAL_EVENTS_MIN = 2_000  # a smaller batch says more about Spark than about matching
+_RELIEF_MIN = 1.3  # times that the busiest matcher's work must shrink for replicas to be divided anew
 _GROWTH = 2.0  # the layouts are compared again when the number of subscriptions has grown by this factor
 
 
@@ -66,6 +68,7 @@ class Control:
         self._layout = ""  # the base whose parts the rates belong to
         self._rates = np.zeros(0)
         self._late = self._idle = 0
+        self._work: deque[npt.NDArray[np.float64]] = deque(maxlen=_TRIAL_BATCHES)  # of the segments of clusters
 
     def forwarding(self, batch_id: int) -> Forwarding:
         """How the dispatchers of a batch choose."""
@@ -88,12 +91,13 @@ class Control:
                 )
         decisions = [self._catalog.problem] if self._catalog.problem else []
         self._catalog.problem = None
-        return [*decisions, *self._compare(report, seconds), *self._scale(report, seconds)]
+        return [*decisions, *self._compare(report, seconds), *self._scale(report, seconds), *self._replicate(report)]
 
     def _follow_layout(self) -> None:
         if self._layout != self._catalog.base.manifest.layout:
             self._layout = self._catalog.base.manifest.layout
             self._rates = np.zeros(self._catalog.layout.part_count)
+            self._work.clear()
 
     def _scale(self, report: BatchReport, seconds: float) -> list[str]:
         interval = self._elasticity.interval_seconds
@@ -117,6 +121,27 @@ class Control:
             self._idle = 0
             return [f"batches take {seconds:.1f} s: merging matcher {idle}, the idlest of {len(layout.matchers)}, away"]
         return []
+
+    def _replicate(self, report: BatchReport) -> list[str]:
+        """Give clusters that have more to do more of the replicas, once that would relieve the busiest matcher."""
+        layout = self._catalog.layout
+        segments = layout.starts[-1]
+        if layout.kind != "clusters" or segments == len(layout.matchers) or self._catalog.is_building:
+            return []
+        if report.events < _TRIAL_EVENTS_MIN:
+            return []
+        seconds = np.bincount([part.part for part in report.parts], [part.seconds for part in report.parts], segments)
+        self._work.append(seconds[:segments].astype(np.float64))
+        if len(self._work) < _TRIAL_BATCHES:
+            return []
+        loads = np.sum(self._work, axis=0).tolist()
+        before = work_of_busiest(layout, loads)
+        after = work_of_busiest(by_load(layout, loads), loads)
+        if before < _RELIEF_MIN * after:
+            return []
+        self._catalog.rebuild(Reshape(layout.to_json(), loads=tuple(loads)))
+        self._work.clear()
+        return [f"replicas by load: the busiest matcher gets {after / before:.0%} of what it has now"]
 
     def _compare(self, report: BatchReport, seconds: float) -> list[str]:
         """Try the other kind of layout when the index is large, and keep the faster."""

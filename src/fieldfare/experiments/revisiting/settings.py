@@ -16,11 +16,11 @@ class Scale:
     events_per_second_max: float = 4_000.0  # at which latency is looked at
     pool_events: int = 4_096  # that are published over and over
     rounds: int = 3  # all ways once, then all again: the machine is not equally fast for long
-    saturating_seconds: float = 1.5
-    pacing_seconds: float = 2.5
-    spark_events: int = 200_000  # of one run for throughput
-    spark_pacing_seconds: float = 5.0
-    peer_subscriptions_max: int = 1_000  # peers are asked one by one
+    saturating_seconds: float = 1.0
+    pacing_seconds: float = 2.0
+    spark_events: int = 150_000  # of one run for throughput
+    spark_pacing_seconds: float = 3.0
+    peer_subscriptions_max: int = 300  # peers are asked one by one
     matchers: int = 12  # of the simulated clusters
     simulated_events: int = 20_000
     sizes: tuple[int, ...] = (1_000, 4_000, 16_000, 64_000, 256_000)  # at which matching is measured for the curves
