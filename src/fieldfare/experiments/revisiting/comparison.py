@@ -168,7 +168,7 @@ def _round_on_spark(
             for name, workload in workloads.items():
                 for way in SPARK:
                     progress(f"{name}, {way} on Spark")
-                    yield name, way, run_on_spark(spark, way, workload, scale)
+                    yield name, way, _tried(lambda s=spark, y=way, w=workload: run_on_spark(s, y, w, scale))  # type: ignore[misc]
 
 
 def _warm(spark: SparkSession, workload: Workload, scale: Scale) -> None:
