@@ -182,7 +182,10 @@ def revisiting(
     ] = None,
     costs: Annotated[
         Path | None,
-        typer.Option(help="Costs as `fieldfare plan --calibrate` saved them.", show_default="the reference costs, of another machine"),
+        typer.Option(
+            help="Costs as `fieldfare plan --calibrate` saved them.",
+            show_default="the reference costs, of another machine",
+        ),
     ] = None,
     plot: PlotFolder = None,
     results: Annotated[Path | None, typer.Option(help="A file for everything that was measured, as JSON.")] = None,
