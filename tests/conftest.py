@@ -37,10 +37,10 @@ if "SPARK_CLASSES" in os.environ:  # an archive that spark_classes.py has writte
 os.environ.setdefault("JDK_JAVA_OPTIONS", _JAVA_OPTIONS)
 NO_SPARK_SETTINGS = str(Path(__file__).with_name("no_spark_settings"))  # a folder that is not there
 os.environ["SPARK_CONF_DIR"] = NO_SPARK_SETTINGS
-_SPARK_PYTHON = str(Path(__file__).with_name("spark_python"))
+SPARK_PYTHON = str(Path(__file__).with_name("spark_python"))
 _PYTHON_PATH = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-if _SPARK_PYTHON not in _PYTHON_PATH:  # pytest-xdist's workers have it from their parent
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_SPARK_PYTHON, *_PYTHON_PATH]))
+if SPARK_PYTHON not in _PYTHON_PATH:  # pytest-xdist's workers have it from their parent
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [SPARK_PYTHON, *_PYTHON_PATH]))
 
 # What starts processes or a JVM, or lasts for long, is marked `slow`, and `make check` leaves it out: these files, and
 # every test that uses one of these fixtures. Files are named by their folder and name, the longest first, which is the
@@ -132,6 +132,7 @@ _SLOW_PARAMETERS = {"postgresql"}
 # Files that share the Spark session of one worker: another one would take longer to start than it would save.
 _SPARK_FILES = {
     "bucket/test_pipeline",
+    "examples/test_notebook",
     "pipeline/test_pipeline",
     "pipeline/test_source",
     "pipeline/test_join",

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from fieldfare.errors import FieldfareError
-from fieldfare.pipeline import match
+from fieldfare.pipeline import Pipeline, PipelineOptions, match
 
 
 def _found(matches: DataFrame) -> dict[int, Any]:
@@ -27,11 +28,11 @@ def _streamed(stream: DataFrame, checkpoint: Path) -> DataFrame:
     return stream.sparkSession.table("matched")
 
 
-def _refused(events: DataFrame, subscriptions: DataFrame) -> str:
+def _refused(use: Callable[[], object]) -> str:
     try:
-        match(events, subscriptions)
+        use()
     except FieldfareError as error:
-        return type(error).__name__
+        return f"{type(error).__name__}: {error}"
     return "nothing was refused"
 
 
@@ -42,11 +43,14 @@ def _main(folder: Path) -> None:
     events = spark.read.schema(schema).json(str(folder / "events"))
     stream = spark.readStream.schema(schema).json(str(folder / "events"))
     subscriptions = spark.read.option("header", "true").csv(str(folder / "subscriptions.csv"))
+    wrong = spark.createDataFrame([(1, "price = 'x'")], "subscription_id INT, condition STRING")
+    options = PipelineOptions(str(folder / "none.db"), folder / "out", folder / "state")
     found = {
         "session": type(spark).__module__,
         "batch": _found(match(events, subscriptions)),
         "stream": _found(_streamed(match(stream, subscriptions), folder / "checkpoint")),
-        "types": _refused(events, spark.createDataFrame([(1, "price = 'x'")], "subscription_id INT, condition STRING")),
+        "types": _refused(lambda: match(events, wrong)),
+        "pipeline": _refused(lambda: Pipeline(spark, options).run(stream)),
     }
     sys.stdout.write(json.dumps(found))
     spark.stop()

@@ -25,7 +25,7 @@ CONDITIONS = {
 
 
 @pytest.mark.skipif(shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason=JAVA_MISSING)
-def test_a_batch_and_a_stream_are_matched_on_spark_connect(tmp_path: Path) -> None:
+def test_a_batch_and_a_stream_are_matched_on_spark_connect_and_the_pipeline_says_why_it_is_not(tmp_path: Path) -> None:
     prices = [None if number % 7 == 0 else number * 1.5 for number in range(40)]
     cities = [["Oslo", "Rome"][number % 2] for number in range(40)]
     lines = [
@@ -49,4 +49,6 @@ def test_a_batch_and_a_stream_are_matched_on_spark_connect(tmp_path: Path) -> No
     assert found["session"] == "pyspark.sql.connect.session"
     assert found["batch"] == expected
     assert found["stream"] == expected
-    assert found["types"] == "ConditionTypeError"
+    assert found["types"].startswith("ConditionTypeError: ")
+    assert found["pipeline"].startswith("PipelineError: the pipeline decides about each batch in this process")
+    assert not (tmp_path / "state").exists()

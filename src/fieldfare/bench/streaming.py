@@ -51,9 +51,9 @@ def stream(spark: SparkSession, workload: Workload, folder: Path, rate: int, sec
     with open_store(store_address) as store:
         conditions = conditions_of(workload)
         store.add(conditions.slice(changed), now_seconds=time.time())
-        producer = _Producer(workload, folder / "in", rate)
+        producer = Producer(workload, folder / "in", rate)
         producer.append(1)
-        watcher = _Batches()
+        watcher = Batches()
         options = PipelineOptions(
             store_address, folder / "out", folder / "state", interval_seconds=_INTERVAL_SECONDS, layout="replicated"
         )
@@ -111,7 +111,7 @@ def conditions_of(workload: Workload) -> pa.Table:
     return conditions_table(workload.ids, [" AND ".join(parts) for parts in zip(*columns, strict=True)])
 
 
-class _Producer:
+class Producer:
     """Appends files of events, evenly over time."""
 
     def __init__(self, workload: Workload, folder: Path, rate: int) -> None:
@@ -119,23 +119,27 @@ class _Producer:
         self._folder = folder
         self._rows = max(1, rate // _FILES_PER_SECOND)
         self._number = 0
+        self.events = 0  # appended so far
 
     def produce(self, seconds: float) -> None:
+        """Append files for so long."""
         started = time.monotonic()
         for step in range(int(seconds * _FILES_PER_SECOND)):
             time.sleep(max(0.0, started + step / _FILES_PER_SECOND - time.monotonic()))
             self.append(self._rows)
 
     def append(self, rows: int) -> None:
+        """Append one file."""
         start = self._number * self._rows % max(1, len(self._events) - rows)
         name = f"{self._number:08}.parquet"
         pq.write_table(self._events.slice(start, rows), self._folder / f".{name}")
         (self._folder / f".{name}").touch()
         (self._folder / f".{name}").rename(self._folder / name)
         self._number += 1
+        self.events += rows
 
 
-class _Batches(Watcher):
+class Batches(Watcher):
     """Keeps the batches, with the moments of their commits."""
 
     def __init__(self) -> None:
@@ -143,9 +147,11 @@ class _Batches(Watcher):
         self.first = threading.Event()
 
     def batch(self, summary: BatchSummary) -> None:
+        """A batch was committed."""
         self.batches.append((time.monotonic(), summary))
         self.first.set()
 
     def wait_after(self, moment: float) -> None:
+        """Wait until a batch is committed after a moment."""
         while not self.batches or self.batches[-1][0] <= moment:
             time.sleep(0.05)

@@ -90,6 +90,32 @@ def pipeline(
 
 
 @app.command()
+def flood(
+    *,
+    subscriptions: Annotated[int, typer.Option(min=1, help="How many.")] = 40_000,
+    rate: Annotated[int, typer.Option(min=1, help="Events per second of the steady pipeline.")] = 1_000,
+    seconds: Annotated[float, typer.Option(min=1.0, help="How long each phase lasts.")] = 15.0,
+    events_per_batch: Annotated[int, typer.Option(min=1, help="At most, in the flooded one.")] = 500_000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+) -> None:
+    """Measure what a pipeline notices of another one in its process that is flooded, beside Spark's own scheduling.
+
+    Example: `fieldfare bench flood --rate 2000`
+    """
+    from fieldfare.bench import flood as bench
+
+    options = bench.FloodOptions(
+        subscriptions=subscriptions, rate=rate, seconds=seconds, events_per_batch=events_per_batch
+    )
+    with Console(stderr=True).status("Measuring") as status:
+        result = bench.run(options, status.update)
+    if as_json:
+        typer.echo(bench.to_json(result))
+    else:
+        print_table(bench.render(result))
+
+
+@app.command()
 def kafka(
     *,
     subscriptions: Annotated[int, typer.Option(min=1, help="How many.")] = 40_000,

@@ -98,7 +98,7 @@ class Pipeline:
         on_batch: OnBatch | None = None,
     ) -> None:
         """`on_batch` gets every batch after its commit; after a crash it may get the last one again, by the same id."""
-        self._spark = spark
+        self._spark = _classic(spark)
         # The JVM and the tasks have working folders of their own, in which a relative path is another one.
         output = options.output.absolute() if isinstance(options.output, Path) else options.output
         self._options = replace(options, output=output, checkpoint=options.checkpoint.absolute())
@@ -334,6 +334,16 @@ def described(layout: Layout) -> str:
     return f"layout {layout.kind} with {matchers}" + (
         f" on {', '.join(layout.attributes)}" if layout.attributes else ""
     )
+
+
+def _classic(spark: SparkSession) -> SparkSession:
+    """The session, which calls back into this process for every batch: one of Spark Connect cannot."""
+    if not isinstance(spark, SparkSession):
+        raise PipelineError(
+            "the pipeline decides about each batch in this process, which a session of Spark Connect cannot call: use "
+            "fieldfare.pipeline.match(stream, subscriptions) there, or run the pipeline by spark-submit"
+        )
+    return spark
 
 
 def _one_of(name: str, value: str, known: Sequence[str]) -> None:

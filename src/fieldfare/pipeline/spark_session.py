@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from fieldfare.errors import MissingDependencyError
+from fieldfare.errors import MissingDependencyError, PipelineError
 
 _JAVA_MISSING = (
     "Java 17 or later is missing, and Spark needs it: install openjdk-17-jre-headless (Debian, Ubuntu), "
@@ -43,6 +43,8 @@ def spark_session(name: str, log: Path, master: str | None = None) -> Iterator[S
                 spark = builder.getOrCreate()
             except (PySparkException, OSError) as error:
                 raise MissingDependencyError(f"Spark did not start; {log} says why. {_JAVA_MISSING}") from error
+            except Py4JJavaError as error:
+                raise PipelineError(f"Spark did not start: {error.java_exception.getMessage()}") from error
         try:
             yield spark
         finally:
