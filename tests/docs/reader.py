@@ -25,6 +25,7 @@ import msgspec
 from tests.docs.pages import ANYTHING, Block, Command, is_shown
 from tests.runtime.processes import environment
 
+from fieldfare.pipeline.settings import read_pipelines
 from fieldfare.routing.tree.topology_file import read_topology
 from fieldfare.runtime.config import load
 from fieldfare.runtime.zookeeper_server import free_ports
@@ -147,6 +148,8 @@ class Reader:
         path.write_text(self._local(block.text))
         if "[brokers." in block.text:
             read_topology(path)
+        elif "[pipelines." in block.text:
+            read_pipelines(path)
         else:
             load(path, {})
 

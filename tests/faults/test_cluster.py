@@ -28,9 +28,7 @@ DYNAMIC = {
     "spark.executor.cores": "1",
 }
 
-_TASKS = (
-    64  # more executors are asked for when tasks have waited for a second, so one core must need longer for a batch
-)
+_TASKS = 64  # one core needs longer for these than tasks must wait before another executor is asked for
 
 
 @pytest.fixture(scope="module")
