@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import tarfile
 import venv
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ DYNAMIC = {
     "spark.executor.cores": "1",
 }
 
-_TASKS = 64  # one core needs longer for these than tasks must wait before another executor is asked for
+_TASKS = 24  # one core needs longer for these than tasks must wait before another executor is asked for
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,11 @@ def test_executors_with_an_archive_as_their_python_come_and_go(scene: Scene, clu
         assert run.popen.poll() is None
     assert seen[0].isdisjoint(seen[1])
     load(scene)
-    verdict = scene.verdict()
+    scene.catch_up()
+    (driver,) = (member for member in run.members() if member.command.startswith(python))
+    driver.kill(signal.SIGTERM)  # spark-submit itself would end at once
+    assert run.popen.wait(DEADLINE_SECONDS) == 0, run.said[-3000:]
+    verdict = check(scene.history, scene.output)
     assert verdict.is_clean, verdict
 
 
