@@ -157,6 +157,21 @@ def test_one_that_fails_does_not_stop_the_others_and_is_tried_again(config: Path
     assert [number for number, _ in found(config.parent / "out/traffic")] == [0, 1, 2, 3, 4, 5]
 
 
+def test_one_whose_output_is_anothers_is_not_tried_again(config: Path, spark: SparkSession) -> None:
+    settings = read_pipelines(config)
+    (config.parent / "out/quotes").mkdir(parents=True)
+    (config.parent / "out/quotes/_fieldfare.json").write_text('{"owner": "another"}')
+    pipelines = Pipelines(spark)
+    seen = {name: _Seen() for name in settings}
+    for name, found_settings in settings.items():
+        added(pipelines, name, found_settings, seen[name])
+    with running(pipelines) as outcomes:
+        seen["quotes"].wait_for(said="is not tried again")
+        seen["traffic"].wait_for(events=3)
+    assert outcomes[0]["quotes"].failures == 1
+    assert outcomes[0]["traffic"].failure is None
+
+
 def test_they_end_when_none_of_them_works(config: Path, spark: SparkSession) -> None:
     for name in ("traffic", "quotes"):
         (config.parent / name).rename(config.parent / f"no-{name}")

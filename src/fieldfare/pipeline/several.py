@@ -15,7 +15,7 @@ from typing import Any
 from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 
-from fieldfare.errors import FencedError, FieldfareError, PipelineError
+from fieldfare.errors import FieldfareError, KafkaTopicError, OutputError, PipelineError, TableError
 from fieldfare.pipeline.remedies import reason_of
 from fieldfare.pipeline.run import OnBatch, Pipeline, PipelineOptions
 from fieldfare.pipeline.sources import EventSource
@@ -25,6 +25,8 @@ from fieldfare.pipeline.watching import Watcher, Watchers
 _WAIT_SECONDS_MAX = 60.0
 _SOUND_SECONDS = 60.0  # a pipeline that ran this long works, also where no events came
 _POLL_SECONDS = 0.1
+# An output or a topic that is another's now, or gone: to open it again could end the driver that has it.
+_NEED_A_PERSON = (KafkaTopicError, OutputError, TableError)
 _POOL = "spark.scheduler.pool"
 _FIFO = (
     "Spark's scheduler mode is not FAIR, so that a flood in one pipeline holds up the others: set "
@@ -103,6 +105,7 @@ class Pipelines:
         while not member.run():
             member.watcher.failed(member.failure or "")
             if self._stopping.is_set() or not member.may_try_again:
+                member.watcher.notice(f"{member.failure}: this pipeline has ended, and is not tried again")
                 return
             if not any(other.works for other in self._members.values() if other is not member):
                 member.watcher.notice(f"{member.failure}; no other pipeline works: ending")
@@ -157,7 +160,7 @@ class _Member:
             self.failures = 0
         self.failures, self.failed = self.failures + 1, self.failed + 1
         self.failure = str(error) if isinstance(error, FieldfareError | OSError) else reason_of(error)
-        self.may_try_again = not (self.options.until_idle or isinstance(error, FencedError))
+        self.may_try_again = not (self.options.until_idle or isinstance(error, _NEED_A_PERSON))
 
     def committed(self) -> None:
         """A batch was committed: it works again."""
