@@ -16,8 +16,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.conftest import SPARK_PYTHON
-
 import fieldfare
 
 DEADLINE_SECONDS = 240.0  # for anything that is waited for: a busy machine is no fault of the pipeline
@@ -153,12 +151,6 @@ class Cluster:
     master: str
     workers: tuple[Running, ...]
 
-    def daemons(self) -> list[Process]:
-        """The Python processes of executors, of which those that run tasks are forks."""
-        members = [process for worker in self.workers for process in worker.members()]
-        jvms = {process.pid for process in members if process.is_jvm}
-        return [process for process in members if "pyspark.daemon" in process.command and process.parent in jvms]
-
     def executors(self) -> list[Process]:
         """Those that have run tasks: one that has just started does not count."""
         members = [process for worker in self.workers for process in worker.members()]
@@ -176,7 +168,6 @@ def standalone_cluster(folder: Path) -> Iterator[Cluster]:
 
     def start(name: str, *arguments: str) -> Running:
         command = [spark_class, f"{daemon}.{arguments[0]}", "--host", "127.0.0.1", "--port", "0", *arguments[1:]]
-        command = ["env", f"PYTHONPATH={SPARK_PYTHON}", *command]  # executors must find Fieldfare by themselves
         started.append(Running(command, folder, folder / f"{name}.log"))
         return started[-1]
 
