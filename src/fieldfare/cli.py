@@ -5,6 +5,7 @@ Imports of substance stand inside the commands, so that help is quick and needs 
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -107,6 +108,14 @@ def match(
         Path | None, typer.Option(help="Where bad rows go.", show_default="beside the output: OUT.quarantine.jsonl")
     ] = None,
     include_unmatched: Annotated[bool, typer.Option("--all", help="Also write events that match nothing.")] = False,
+    now: Annotated[
+        datetime | None,
+        typer.Option(
+            formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"],
+            help="What current_timestamp() means, in UTC unless it says otherwise.",
+            show_default="when the run begins",
+        ),
+    ] = None,
 ) -> None:
     """Find, for every event in a file, the subscriptions it satisfies.
 
@@ -123,7 +132,7 @@ def match(
 
     console = Console(stderr=True)
     options = MatchOptions(
-        subscriptions, events, None if output == Path("-") else output, quarantine, include_unmatched
+        subscriptions, events, None if output == Path("-") else output, quarantine, include_unmatched, now
     )
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task("Matching", total=None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -17,13 +18,14 @@ from fieldfare.errors import EventError
 from fieldfare.language.values import TOO_LARGE
 from fieldfare.matching.nesting import flattened
 from fieldfare.matching.rows import check_event
-from fieldfare.model import INT64_MAX, INT64_MIN
+from fieldfare.model import INT64_MAX, INT64_MIN, NOW
 
 _Integer = Annotated[int, msgspec.Meta(ge=INT64_MIN, le=INT64_MAX)]
 _decode_any = msgspec.json.Decoder().decode
 _Scalar = bool | _Integer | float | str | None
 _decode_plain = msgspec.json.Decoder(dict[str, _Scalar | list[_Scalar]]).decode
 _after_key = re.compile(rb'"\s*:')
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 to 9999, which Python knows
 _surrogate = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
@@ -51,6 +53,15 @@ def _attributes_after_all(text: bytes) -> dict[str, Any]:
         check_event(attributes)  # ranges, and integers in inner objects, may be wrong
     except EventError as error:
         raise UnreadableError(str(error)) from error
+    return attributes
+
+
+def accepted_at(attributes: dict[str, Any], at: float) -> dict[str, Any]:
+    """Adds the time of now to an event's attributes: when it was accepted, in seconds since 1970 as it is stored.
+
+    Another broker or peer may say anything; a time that is none is 1970.
+    """
+    attributes[NOW] = datetime.fromtimestamp(at if _FIRST_SECOND <= at <= _LAST_SECOND else 0.0, UTC)
     return attributes
 
 

@@ -138,6 +138,11 @@ class Call(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 Expression = Attribute | Literal | Variable | Arithmetic | Call
 
+# The time of now is one fact about an event, which whoever takes the event in decides once: an edge, a batch, a call.
+# Evaluation finds it among the event's attributes, under a name that no condition can give to one.
+NOW = "current_timestamp()"
+NOW_CALL = Call("current_timestamp", ())
+
 
 class Derived(msgspec.Struct, frozen=True, order=True, tag=True, cache_hash=True):
     """The axis of an expression: a key that no attribute's name can be, and that tells 1 from 1.0, as Python does not.

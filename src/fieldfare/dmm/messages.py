@@ -47,6 +47,7 @@ class MatchWork(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Say who wants this event."""
 
     event: bytes
+    at: float = 0.0  # when it was published
 
 
 class MulticastWork(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -54,6 +55,7 @@ class MulticastWork(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
     id: str
     event: bytes
+    at: float = 0.0
 
 
 class LookWork(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -207,6 +209,7 @@ class OwedEvent(PeerMessage, frozen=True, tag="Event"):
     lowest: int  # none below is going to come
     topic: str
     event: bytes
+    at: float = 0.0
 
 
 class MulticastEvent(PeerMessage, frozen=True):
@@ -215,6 +218,7 @@ class MulticastEvent(PeerMessage, frozen=True):
     id: str
     space: Space
     event: bytes
+    at: float = 0.0
 
 
 class EventTaken(PeerMessage, frozen=True):

@@ -21,7 +21,7 @@ from fieldfare.dmm.region import Region
 from fieldfare.dmm.spaces import Space, Spaces, codes_by_space
 from fieldfare.dmm.walks import Walks
 from fieldfare.errors import EventError
-from fieldfare.events import UnreadableError, event_attributes
+from fieldfare.events import UnreadableError, accepted_at, event_attributes
 from fieldfare.pastry.ports import Card, Contact, Ring, RoutedMessage
 
 _FORWARD_SECONDS = 30.0  # within which an event is to find the leaves of a linked space
@@ -58,7 +58,7 @@ class Multicast:
         spaces: Spaces,
         walks: Walks,
         options: DmmOptions,
-        deliver: Callable[[str, str, bytes], None],
+        deliver: Callable[[str, str, bytes, float], None],
     ) -> None:
         self._ring, self._spaces, self._walks, self._options, self._deliver = ring, spaces, walks, options, deliver
         self._tables: dict[Space, EntryTable] = {}
@@ -97,7 +97,7 @@ class Multicast:
                 onwards = tuple(_from(entry, self._ring.me.card) for entry in entries)
                 return encode(msgspec.structs.replace(visit, work=PlaceWork(onwards)))
             case MulticastWork():
-                self._spread(MulticastEvent(visit.work.id, space, visit.work.event), now)
+                self._spread(MulticastEvent(visit.work.id, space, visit.work.event, visit.work.at), now)
         return routed.message
 
     # Events
@@ -107,12 +107,12 @@ class Multicast:
         if region.table is None or not self._seen.add((work.id, region.name)):
             return
         try:
-            event = event_attributes(work.event)
+            event = accepted_at(event_attributes(work.event), work.at)
             entries = region.table.match(event)
         except (UnreadableError, EventError):
             return
         space = region.name.space
-        self._send(entries, MulticastEvent(work.id, space, work.event), now)
+        self._send(entries, MulticastEvent(work.id, space, work.event, work.at), now)
         for linked, leaves in codes_by_space(entry.region for entry in entries if entry.region is not None).items():
             if self._seen.add((work.id, linked, "forwarded")):
                 target = self._spaces.grid(linked).target_of_event(event)
@@ -122,7 +122,7 @@ class Multicast:
     def receive(self, source: Contact, event: MulticastEvent, now: float) -> None:  # noqa: ARG002 - any hop may send it
         """An event has come to a hop, which may want it itself."""
         if self._delivered.add(event.id):
-            self._deliver(event.space.topic, event.id, event.event)
+            self._deliver(event.space.topic, event.id, event.event, event.at)
         self._spread(event, now)
 
     def _spread(self, event: MulticastEvent, now: float) -> None:
@@ -131,7 +131,7 @@ class Multicast:
         if table is None or not self._seen.add((event.id, event.space)):
             return
         try:
-            entries = table.match(event_attributes(event.event))
+            entries = table.match(accepted_at(event_attributes(event.event), event.at))
         except (UnreadableError, EventError):
             return
         self._send(entries, event, now)
@@ -144,7 +144,7 @@ class Multicast:
     def _send_to(self, card: Card, event: MulticastEvent, now: float) -> None:
         if card == self._ring.me.card:
             if self._delivered.add(event.id):
-                self._deliver(event.space.topic, event.id, event.event)
+                self._deliver(event.space.topic, event.id, event.event, event.at)
             self._spread(event, now)
         else:
             self._ring.send(self._ring.contact(card), encode(event), now, self._options.multicast_assurance)

@@ -29,11 +29,19 @@ class OutboxDue:
     name: str
 
 
-@dataclass(slots=True)
-class _Unconfirmed:
+@dataclass(frozen=True, slots=True)
+class OutgoingEvent:
+    """An event for other peers: when it was published, and until when it lives."""
+
     topic: str
     event: bytes
+    at: float
     until: float
+
+
+@dataclass(slots=True)
+class _Unconfirmed:
+    outgoing: OutgoingEvent
     pause_seconds: float = 0.0  # before it is sent again
     again_at: float = 0.0
 
@@ -64,12 +72,12 @@ class Outboxes:
         self._first_seconds, self._seconds_max = first_seconds, seconds_max
         self._boxes: dict[str, _Outbox] = {}
 
-    def put(self, card: Card, number: int, topic: str, event: bytes, until: float, now: float) -> None:
+    def put(self, card: Card, number: int, outgoing: OutgoingEvent, now: float) -> None:
         """An event is for a peer."""
         box = self._boxes.setdefault(card.name, _Outbox(card))
         if card.life > box.card.life:
             box.card = card
-        box.unconfirmed[number] = _Unconfirmed(topic, event, until)
+        box.unconfirmed[number] = _Unconfirmed(outgoing)
         if len(box.unconfirmed) <= _WINDOW:
             self._send(box, number, now)
         self._set_timer(card.name, box)
@@ -78,14 +86,15 @@ class Outboxes:
         item = box.unconfirmed[number]
         item.pause_seconds = min(2 * item.pause_seconds, self._seconds_max) or self._first_seconds
         item.again_at = now + item.pause_seconds
-        message = OwedEvent(self._log, number, self._lowest(), item.topic, item.event)
+        event = item.outgoing
+        message = OwedEvent(self._log, number, self._lowest(), event.topic, event.event, event.at)
         self._ring.send(self._ring.contact(box.card), encode(message), now)
 
     def _set_timer(self, name: str, box: _Outbox) -> None:
         if box.unconfirmed and not box.is_timed:
             box.is_timed = True
             again_at = min(item.again_at for item in islice(box.unconfirmed.values(), _WINDOW))
-            over_at = min(item.until for item in box.unconfirmed.values())
+            over_at = min(item.outgoing.until for item in box.unconfirmed.values())
             self._ring.perform(SetTimer(OutboxDue(name), min(again_at, over_at)))
 
     def due(self, name: str, now: float) -> list[Settled]:
@@ -94,7 +103,7 @@ class Outboxes:
         if box is None:
             return []
         box.is_timed = False
-        over = [number for number, item in box.unconfirmed.items() if item.until <= now]
+        over = [number for number, item in box.unconfirmed.items() if item.outgoing.until <= now]
         for number in over:
             del box.unconfirmed[number]
         late = [number for number, item in islice(box.unconfirmed.items(), _WINDOW) if item.again_at <= now]

@@ -32,6 +32,7 @@ class PublicationStored(_PeerRecord, frozen=True, tag="e"):
     topic: str
     event: bytes
     expires_at: float
+    at: float = 0.0  # when it was published; 0: the record is of a release that did not say it
 
 
 class PublicationOwed(_PeerRecord, frozen=True, tag="o"):

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from fieldfare.dmm.messages import Answer, MatchWork, MulticastWork, Work
 from fieldfare.dmm.options import DmmOptions
-from fieldfare.dmm.outbox import Outboxes, Settled
+from fieldfare.dmm.outbox import Outboxes, OutgoingEvent, Settled
 from fieldfare.dmm.peer_log import PeerLog, Recovered
 from fieldfare.dmm.peer_messages import PeerAccepted, PeerPublish, PeerPublished, PeerRefused
 from fieldfare.dmm.peer_records import PeerRecord, PublicationOwed, PublicationSettled, PublicationStored
@@ -25,7 +25,13 @@ from fieldfare.matching.rows import check_event
 from fieldfare.messages import SetTimer
 from fieldfare.pastry.ports import Card, Ring
 
+_TIME_SHIFT = 20  # above so many bits of an event's number stands the time, in milliseconds
 _MERGED_ROUNDS = 1.5  # of refreshing, after which subscriptions of merged rings are known everywhere
+
+
+def _time_in(number: int) -> float:
+    """When an event was published, nearly, by its number."""
+    return (number >> _TIME_SHIFT) / 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,7 @@ class AcceptPublication:
 @dataclass(slots=True)
 class _Publication:
     message: PeerPublish
+    at: float  # when it was published: the time of now in conditions, wherever they are matched
     until: float
     attributes: dict[str, object]
     is_stored: bool = False  # in the log
@@ -100,7 +107,7 @@ class Publishing:
 
     def _next_number(self, now: float) -> int:
         """A number that was never used here, not even by a log of this name that is lost: it holds the time."""
-        self._number = max(self._number + 1, int(now * 1000) << 20)
+        self._number = max(self._number + 1, int(now * 1000) << _TIME_SHIFT)
         return self._number
 
     # From the program
@@ -116,9 +123,9 @@ class Publishing:
                 self._ring.perform(PeerRefused(message.ref, reason))
                 return
         number, until = self._next_number(now), now + message.lifespan_seconds
-        self._publications[number] = _Publication(message, until, attributes)
+        self._publications[number] = _Publication(message, now, until, attributes)
         if self._spaces.scheme(message.topic).is_reliable:
-            stored = PublicationStored(number, message.ref, message.topic, message.event, until)
+            stored = PublicationStored(number, message.ref, message.topic, message.event, until, now)
             self._log.store(stored, AcceptPublication(number), now)
         else:
             self._begin(number, now)
@@ -150,7 +157,8 @@ class Publishing:
         for number, each in sorted(recovered.publications.items()):
             stored = each.stored
             message = PeerPublish(stored.ref, stored.topic, stored.event)
-            publication = _Publication(message, stored.expires_at, event_attributes(stored.event))
+            at = stored.at or _time_in(number)
+            publication = _Publication(message, at, stored.expires_at, event_attributes(stored.event))
             publication.is_stored = publication.is_accepted = True
             publication.owed = each.owed
             publication.is_told = each.is_settled
@@ -168,7 +176,7 @@ class Publishing:
                 continue
             for card in publication.owed.values():
                 publication.peers[card.name] = None
-                self.outboxes.put(card, number, message.topic, message.event, publication.until, now)
+                self._put(card, number, publication, now)
             self._ask(number, publication, self._spaces.entrances(message.topic, publication.attributes), now)
 
     def records(self) -> Iterator[PeerRecord]:
@@ -176,7 +184,8 @@ class Publishing:
         for number, publication in self._publications.items():
             if publication.is_stored:
                 message = publication.message
-                yield PublicationStored(number, message.ref, message.topic, message.event, publication.until)
+                until, at = publication.until, publication.at
+                yield PublicationStored(number, message.ref, message.topic, message.event, until, at)
                 if publication.is_told:
                     yield PublicationSettled(number)
                 if publication.owed:
@@ -198,9 +207,9 @@ class Publishing:
         publication.known.update(asked)
         for space in asked:
             target = self._spaces.grid(space).target_of_event(publication.attributes)
-            work: Work = MatchWork(publication.message.event)
+            work: Work = MatchWork(publication.message.event, publication.at)
             if not self._spaces.scheme(space.topic).is_reliable:
-                work = MulticastWork(self._id(number), publication.message.event)
+                work = MulticastWork(self._id(number), publication.message.event, publication.at)
             leaves = linked.get(space, ())
             self._walks.begin(MatchWalk(number, space), space, target, work, publication.until, now, leaves=leaves)
 
@@ -218,13 +227,17 @@ class Publishing:
 
     def _deliver(self, number: int, publication: _Publication, cards: Iterable[Card], now: float) -> None:
         new = {card.name: card for card in cards if card.name not in publication.peers}
-        message = publication.message
         if new and publication.is_stored:
             self._log.store(PublicationOwed(number, tuple(new.values())), None, now)
         for name, card in new.items():
             publication.peers[name] = None
             publication.owed[name] = card
-            self.outboxes.put(card, number, message.topic, message.event, publication.until, now)
+            self._put(card, number, publication, now)
+
+    def _put(self, card: Card, number: int, publication: _Publication, now: float) -> None:
+        message = publication.message
+        outgoing = OutgoingEvent(message.topic, message.event, publication.at, publication.until)
+        self.outboxes.put(card, number, outgoing, now)
 
     def walk_over(self, purpose: MatchWalk, is_complete: bool, now: float) -> None:  # noqa: FBT001 - a walk's outcome
         """A space has been asked, or could not be in time."""

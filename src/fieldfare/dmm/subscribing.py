@@ -24,7 +24,7 @@ from fieldfare.dmm.peer_records import PeerRecord, PeerSubscriptionRemoved, Peer
 from fieldfare.dmm.spaces import RegionName, Space, Spaces
 from fieldfare.dmm.walks import Walks
 from fieldfare.errors import ConditionError, EventError
-from fieldfare.events import UnreadableError, event_attributes
+from fieldfare.events import UnreadableError, accepted_at, event_attributes
 from fieldfare.language import compile  # noqa: A004 - see there
 from fieldfare.messages import Warn
 from fieldfare.pastry.ports import Ring
@@ -271,13 +271,13 @@ class Subscribing:
 
     # Events
 
-    def matching(self, topic: str, event: bytes) -> list[int]:
-        """The subscriptions that an event satisfies."""
+    def matching(self, topic: str, event: bytes, at: float) -> list[int]:
+        """The subscriptions that an event satisfies, which was published at a time."""
         interest = self._interests.get(topic)
         if interest is None:
             return []
         try:
-            return sorted(handle for handle, _ in interest.match([event_attributes(event)]))
+            return sorted(handle for handle, _ in interest.match([accepted_at(event_attributes(event), at)]))
         except (UnreadableError, EventError):
             return []
 
@@ -295,9 +295,9 @@ class Subscribing:
         if refs:
             self._ring.perform(PeerDelivered(topic, event_id, event, refs))
 
-    def deliver_multicast(self, topic: str, event_id: str, event: bytes) -> None:
+    def deliver_multicast(self, topic: str, event_id: str, event: bytes, at: float) -> None:
         """An event came by multicast, and cannot wait: deliver it if it satisfies something."""
-        handles = [handle for handle in self.matching(topic, event) if self._subscriptions[handle].is_attached]
+        handles = [handle for handle in self.matching(topic, event, at) if self._subscriptions[handle].is_attached]
         self.deliver(topic, event_id, event, handles)
 
     def records(self) -> Iterator[PeerRecord]:

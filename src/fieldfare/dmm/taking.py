@@ -49,7 +49,7 @@ class Taking:
         event_id = f"{event.outbox}:{event.number}"
         if event_id in self._given:
             return
-        handles = self._subscribing.matching(event.topic, event.event)
+        handles = self._subscribing.matching(event.topic, event.event, event.at)
         waits = self._subscribing.are_taken_by_program(handles)
         if not self._subscribing.are_attached(handles) or (waits and len(self._given) >= self._given_max):
             self.held += 1

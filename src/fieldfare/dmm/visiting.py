@@ -19,7 +19,7 @@ from fieldfare.dmm.region_book import RegionBook
 from fieldfare.dmm.spaces import RegionName
 from fieldfare.dmm.zcodes import ROOT, ZCode
 from fieldfare.errors import EventError
-from fieldfare.events import UnreadableError, event_attributes
+from fieldfare.events import UnreadableError, accepted_at, event_attributes
 from fieldfare.pastry.ports import Contact
 
 _DEFERRED_MAX = 10_000  # visits that wait at one region; those beyond are not answered, and come again
@@ -107,7 +107,7 @@ class Visiting:
             return answer
         self.matched += 1
         try:
-            event = event_attributes(work.event)
+            event = accepted_at(event_attributes(work.event), work.at)
             entries = region.table.match(event)
         except (UnreadableError, EventError):
             return msgspec.structs.replace(answer, is_complete=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -35,7 +36,7 @@ class EventBatch(Protocol):
     def position(self) -> int: ...  # noqa: D102
     def __len__(self) -> int: ...
     def keys(self) -> list[str | int]: ...  # noqa: D102
-    def match(self, index: Index) -> pa.ListArray: ...  # noqa: D102
+    def match(self, index: Index, now: datetime) -> pa.ListArray: ...  # noqa: D102
     def slice(self, start: int, stop: int) -> Self: ...  # noqa: D102
     def bad_row(self, reason: str) -> BadRow:
         """The only event of a batch of one, as a bad row."""
@@ -65,9 +66,9 @@ class TextBatch:
         """The events' keys."""
         return [event.key for event in self.events]
 
-    def match(self, index: Index) -> pa.ListArray:
+    def match(self, index: Index, now: datetime) -> pa.ListArray:
         """The ids of the subscriptions that each event satisfies."""
-        return index.match_rows([event.attributes for event in self.events])
+        return index.match_rows([event.attributes for event in self.events], now=now)
 
     def slice(self, start: int, stop: int) -> TextBatch:
         """Some of the events."""
@@ -101,9 +102,9 @@ class ArrowBatch:
         keys = self.batch.column(name).to_pylist()
         return [number if key is None else key for key, number in zip(keys, numbers, strict=True)]
 
-    def match(self, index: Index) -> pa.ListArray:
+    def match(self, index: Index, now: datetime) -> pa.ListArray:
         """The ids of the subscriptions that each event satisfies."""
-        return index.match_table(self.batch)
+        return index.match_table(self.batch, now=now)
 
     def slice(self, start: int, stop: int) -> ArrowBatch:
         """Some of the events."""

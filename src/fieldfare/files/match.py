@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
@@ -33,6 +34,7 @@ class MatchOptions:
     output: Path | None = None
     quarantine: Path | None = None
     include_unmatched: bool = False
+    now: datetime | None = None  # the time of now in conditions; None: when the run begins
 
     @property
     def quarantine_path(self) -> Path:
@@ -65,12 +67,12 @@ def match_files(options: MatchOptions, progress: Progress) -> MatchSummary:
         hints = () if names is None else tuple(told_unknown(index.attributes, names))
         source.check(index)
         id_type = plain(index.match_rows([])).type.value_type
-        started = time.perf_counter()
+        started, now = time.perf_counter(), options.now or datetime.now(UTC)
         events = matched_events = pairs = 0
         with _output(options.output) as (stream, file_format):
             writer = result_writer(stream, file_format, source.key_type, id_type)
             for batch in source.batches(quarantine):
-                for matches in match_batch(index, batch, quarantine):
+                for matches in match_batch(index, batch, quarantine, now):
                     matched = matches.matched()
                     events += len(matches)
                     matched_events += len(matched)
@@ -82,14 +84,14 @@ def match_files(options: MatchOptions, progress: Progress) -> MatchSummary:
         return MatchSummary(len(index), events, matched_events, pairs, quarantine.rows, seconds, hints)
 
 
-def match_batch(index: Index, batch: EventBatch, quarantine: Quarantine) -> list[EventMatches]:
+def match_batch(index: Index, batch: EventBatch, quarantine: Quarantine, now: datetime) -> list[EventMatches]:
     """Match a batch; events in it that cannot be matched go to quarantine."""
     found = []
     parts = Bisection(len(batch))
     for part in parts:
         piece = batch.slice(part.start, part.stop)
         try:
-            found.append(EventMatches(piece.keys(), piece.match(index)))
+            found.append(EventMatches(piece.keys(), piece.match(index, now)))
         except EventError as error:
             if not parts.halve(part):
                 quarantine.add(piece.bad_row(str(error)))

@@ -11,7 +11,7 @@ from fieldfare.language.list_functions import LIST_CALLS, LIST_INTERNAL, LIST_SY
 from fieldfare.language.place_calls import PLACE_NAMES
 
 FORMS = {"case", "cast", "coalesce", "greatest", "if", "ifnull", "ip_in", "isnotnull", "isnull", "least", "mod"}
-FORMS |= {"nullif", "nvl", "try_cast"}
+FORMS |= {"nullif", "nvl", "try_cast", "current_date", "curdate"}
 FORMS |= PLACE_NAMES
 CALLABLE = frozenset(
     {*FUNCTIONS, *SYNONYMS, *FORMS, *CAST_TYPES, *LIST_CALLS, *LIST_SYNONYMS} - INTERNAL - LIST_INTERNAL
@@ -21,7 +21,9 @@ _INSTEAD = {
     "all": "use IN, or AND and OR",
     "any": "use IN, or AND and OR",
     "some": "use IN, or AND and OR",
-    **dict.fromkeys(("current_timestamp", "now", "current_date"), "write the date or timestamp itself"),
+    "current_time": "a time of day is no type here: compare hour(current_timestamp()) and minute(current_timestamp())",
+    **dict.fromkeys(("current_user", "session_user", "user"), "a condition knows the event only"),
+    **dict.fromkeys(("current_timezone", "to_utc_timestamp"), "conditions are in UTC: write from_utc_timestamp"),
     "regexp_extract": "use RLIKE, LIKE or substring",
     **dict.fromkeys(("date_add", "dateadd"), "write at + INTERVAL 1 DAY"),
     "date_sub": "write at - INTERVAL 1 DAY",

@@ -50,6 +50,7 @@ _COUNTS = {  # of the arguments of what is spelled out here: at least, at most
     "isnotnull": (1, 1),
     "mod": (2, 2),
     "ip_in": (2, 2),
+    **dict.fromkeys(("current_date", "curdate"), (0, 0)),
     **{name: (function.least, function.most) for name, function in LIST_FUNCTIONS.items()},
     **dict.fromkeys(QUANTIFIERS, (2, 2)),
     **dict.fromkeys(PLACE_TESTS, (2, 2)),
@@ -144,6 +145,8 @@ def operand_of_call(node: exp.Expression, reader: Reader, depth: int) -> tree.Op
     match name:
         case "ifnull" | "nvl":
             return tree.Call("coalesce", arguments, position)
+        case "current_date" | "curdate":
+            return bare_call("current_date", position)
         case "nullif":
             equal = tree.Call("=", arguments, position)
             return tree.Call("case", (equal, _NULL, arguments[0]), position)
@@ -155,6 +158,12 @@ def operand_of_call(node: exp.Expression, reader: Reader, depth: int) -> tree.Op
             return tree.Call("cast", (*arguments, tree.Word(Literal(Section.STRING, name))), position)
         case _:
             return tree.Call(name, arguments, position)
+
+
+def bare_call(name: str, position: int | None) -> tree.Operand:
+    """The time of now, or its day, which SQL lets be called without parentheses."""
+    now = tree.Call("current_timestamp", (), position)
+    return tree.Call("cast", (now, tree.Word(Literal(Section.STRING, "date"))), position) if "date" in name else now
 
 
 def _branches(

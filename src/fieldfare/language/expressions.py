@@ -24,8 +24,19 @@ from fieldfare.language.network_functions import block_bounds
 from fieldfare.language.patterns import MalformedPatternError, parse_pattern
 from fieldfare.language.scalars import RELATIONS, constant
 from fieldfare.language.time_functions import known_unit, zone_of
-from fieldfare.language.times import parse_date, parse_timestamp
-from fieldfare.model import Arithmetic, Attribute, Call, Derived, Expression, Literal, Section, Variable
+from fieldfare.language.times import DAY_MICROSECONDS, parse_date, parse_timestamp
+from fieldfare.model import (
+    NOW,
+    NOW_CALL,
+    Arithmetic,
+    Attribute,
+    Call,
+    Derived,
+    Expression,
+    Literal,
+    Section,
+    Variable,
+)
 
 NULL_LITERAL = Literal(Section.NULL, 0)
 NOUNS = {
@@ -42,6 +53,7 @@ _KINDS = {
     Section.TIME: Kind.TIME,
 }
 _CHOICES = {"case", "coalesce", "greatest", "least"}
+_READERS = {Kind.TIME: "time_of", Kind.DATE: "date_of"}
 _COMMUTATIVE = {"+", "*", "=", "!="}
 
 
@@ -71,6 +83,8 @@ def names_in(expression: Expression) -> set[str]:
         return {expression.name}
     if isinstance(expression, Literal | Variable):
         return set()
+    if expression == NOW_CALL:
+        return {NOW}
     parts = expression.arguments if isinstance(expression, Call) else (expression.left, expression.right)
     return set().union(*map(names_in, parts))
 
@@ -140,6 +154,8 @@ class Expressions:
         return self._call_kind(expression)
 
     def _call_kind(self, call: Call) -> Kind | None:
+        if call.function in {"add_microseconds", "add_months"} and self._is_day(call):
+            return Kind.DATE
         if call.function in FUNCTIONS:
             return FUNCTIONS[call.function].result
         if call.function in LIST_FUNCTIONS:
@@ -155,6 +171,13 @@ class Expressions:
         if kinds == {Kind.INTEGER, Kind.NUMBER}:
             return Kind.NUMBER
         return kinds.pop() if len(kinds) == 1 else None
+
+    def _is_day(self, shifted: Call) -> bool:
+        """Whether a date that an INTERVAL was added to is a date still."""
+        date, amount = shifted.arguments
+        days = amount.value if isinstance(amount, Literal) and not isinstance(amount.value, str) else math.nan
+        is_whole = shifted.function == "add_months" or days % DAY_MICROSECONDS == 0
+        return is_whole and self.kind(date) is Kind.DATE
 
     def expect(self, attribute: str, sections: Sequence[Section], position: int | None) -> None:
         """Raise an error where an attribute's type is known, and is none of these."""
@@ -307,6 +330,7 @@ class Expressions:
 
     def coerced(self, left: Expression, right: Expression, position: int | None) -> tuple[Expression, Expression]:
         """Both sides of a comparison, one of them cast to the other's type where Spark does that."""
+        left, right = self._read_as_time(left, right), self._read_as_time(right, left)
         kind, other = self.kind(left), self.kind(right)
         if kind is None or other is None or kind.section is other.section:
             return left, right
@@ -316,6 +340,16 @@ class Expressions:
         if other is Kind.TEXT and not has_attribute:
             return left, self._cast_text(right, kind, position)
         raise self.incomparable(kind, other, position)
+
+    def _read_as_time(self, side: Expression, other: Expression) -> Expression:
+        """What is compared with a computed time, and may be a text, as times are in JSON: it is read as a time."""
+        kind = self.kind(other)
+        is_computed = kind in _READERS and not isinstance(other, Literal | Attribute)
+        if kind is None or not is_computed or isinstance(side, Literal):
+            return side
+        own = self.kind(side)
+        is_open = own is None or (own is Kind.TEXT and isinstance(side, Attribute))
+        return Call(_READERS[kind], (side,)) if is_open else side
 
     def _cast_text(self, text: Expression, kind: Kind, position: int | None) -> Expression:
         """A text as the type that it is compared with."""
@@ -356,7 +390,7 @@ def folded(expression: Expression) -> Expression:
 
 
 def _is_constant(expression: Expression) -> bool:
-    if isinstance(expression, Attribute | Variable):
+    if isinstance(expression, Attribute | Variable) or expression == NOW_CALL:
         return False
     if isinstance(expression, Arithmetic):
         return _is_constant(expression.left) and _is_constant(expression.right)

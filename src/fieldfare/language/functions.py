@@ -89,9 +89,12 @@ FUNCTIONS: dict[str, Function] = {
     "minute": Function((TIME,), INTEGER, time.minute),
     "second": Function((TIME,), INTEGER, time.second),
     "date_trunc": Function((TEXT, TIME), TIME, time.truncated),
+    "current_timestamp": Function((), TIME, lambda: None),  # an attribute of the event: see model.NOW
     "from_utc_timestamp": Function((TIME, TEXT), TIME, time.from_utc),
     "add_microseconds": Function((TIME, INTEGER), TIME, time.plus_microseconds),  # what at + INTERVAL 1 HOUR becomes
     "add_months": Function((TIME, INTEGER), TIME, time.plus_months),  # what at + INTERVAL 1 MONTH becomes
+    "time_of": Function((TIME,), TIME, lambda instant: instant),  # of a text where it is compared with a computed time
+    "date_of": Function((DATE,), DATE, lambda instant: instant),  # the same where it is compared with a computed date
     "date_text": Function((TIME,), TEXT, time.date_text),  # the text of a date, where a text is needed
     "st_covers": Function((TEXT, NUMBER, NUMBER), BOOLEAN, places.covers, converts=False),
     "st_contains": Function((TEXT, NUMBER, NUMBER), BOOLEAN, places.contains, converts=False),
@@ -111,5 +114,8 @@ SYNONYMS = {
     "signum": "sign",
     "dayofmonth": "day",
     "regexp_like": "rlike",
+    "now": "current_timestamp",
+    "localtimestamp": "current_timestamp",  # conditions are in UTC
 }
 INTERNAL = {"like", "mirrored", "add_microseconds", "add_months", "date_text", "ip"}  # not called by their names
+INTERNAL |= {"time_of", "date_of"}

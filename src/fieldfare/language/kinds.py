@@ -67,6 +67,9 @@ CAST_TYPES = {  # what CAST can make, and the kind that it gives
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 
+_READ_FROM_TEXT = {Kind.TIME: parse_timestamp, Kind.DATE: parse_date}
+
+
 def argument(kind: Kind, value: Value) -> Any:
     """A value as an argument of a kind, None where it is NULL or cannot be one."""
     section, content = value
@@ -74,8 +77,8 @@ def argument(kind: Kind, value: Value) -> Any:
         return None
     if kind is Kind.TEXT:
         return content if section is Section.STRING else text_of(section, content)
-    if section is Section.STRING and kind is Kind.TIME:
-        return parse_timestamp(content)
+    if section is Section.STRING and kind in _READ_FROM_TEXT:
+        return _READ_FROM_TEXT[kind](content)
     if section is not kind.section or (kind is Kind.INTEGER and not isinstance(content, int)):
         return None
     return content

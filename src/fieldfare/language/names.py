@@ -11,6 +11,8 @@ from sqlglot import Token, TokenType
 
 _NEVER_NAMES = {"AND", "OR", "NOT", "TRUE", "FALSE", "NULL"}
 BARE_FUNCTIONS = {"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_USER", "SESSION_USER", "CURRENT_PATH"}
+BARE_TIMES = {"CURRENT_DATE", "CURRENT_TIMESTAMP"}
+_BARE_VALUES = {"TRUE", "FALSE", "NULL", *BARE_TIMES}
 _AFTER_A_NAME = {
     "=",
     "==",
@@ -87,7 +89,7 @@ def _is_name(token: Token, before: Token | None, following: Token | None) -> boo
 
 
 def _is_value(token: Token) -> bool:
-    return token.token_type in _VALUES or token.text.upper() in {"TRUE", "FALSE", "NULL"}
+    return token.token_type in _VALUES or token.text.upper() in _BARE_VALUES
 
 
 def _identifier(token: Token) -> Token:

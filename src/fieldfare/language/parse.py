@@ -14,10 +14,10 @@ from sqlglot import ParseError, TokenType, exp
 from fieldfare.errors import ConditionError, ConditionSyntaxError, ConditionTypeError, UnsupportedConditionError
 from fieldfare.language import tree
 from fieldfare.language.callable_names import unknown_function
-from fieldfare.language.calls import CASTS, condition_of_call, interval_of, operand_of_call
+from fieldfare.language.calls import CASTS, bare_call, condition_of_call, interval_of, operand_of_call
 from fieldfare.language.list_syntax import part_of_value
 from fieldfare.language.tokens import DIALECT, LITERAL_TOKENS, SUPPORTED, tokens_of, too_deep
-from fieldfare.model import Literal, Section
+from fieldfare.model import NOW, Literal, Section
 
 if TYPE_CHECKING:
     from sqlglot import Token
@@ -267,6 +267,8 @@ class _Reader:
             return tree.Call("cast", (self.operand(node.this, depth + 1), _text_word(target)), self.start(node))
         if isinstance(node, exp.Anonymous | exp.Case | exp.If):
             return operand_of_call(node, self, depth)
+        if isinstance(node, exp.CurrentTimestamp | exp.CurrentDate):
+            return bare_call(node.key, None)
         raise self.refusal(node)
 
     def _is_time(self, node: exp.Expression) -> bool:
@@ -304,6 +306,9 @@ class _Reader:
         word = word[1:-1].replace("``", "`") if word.startswith("`") else word
         if not word:
             raise ConditionSyntaxError("an attribute's name is empty", self.text, self.start(node))
+        if word == NOW:
+            reason = f"no attribute can be called {NOW}: without backquotes it is the time of now"
+            raise ConditionSyntaxError(reason, self.text, self.start(node))
         return word
 
     def _checked(self, node: exp.Expression) -> exp.Expression:

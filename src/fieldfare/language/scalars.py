@@ -16,7 +16,19 @@ from fieldfare.language.arithmetic import calculated
 from fieldfare.language.functions import FUNCTIONS
 from fieldfare.language.kinds import NULL, Value, argument, cast, result
 from fieldfare.language.list_functions import LIST_FUNCTIONS, QUANTIFIERS
-from fieldfare.model import Arithmetic, Attribute, Cut, Derived, Expression, Literal, Section, Variable, section_start
+from fieldfare.model import (
+    NOW,
+    NOW_CALL,
+    Arithmetic,
+    Attribute,
+    Cut,
+    Derived,
+    Expression,
+    Literal,
+    Section,
+    Variable,
+    section_start,
+)
 
 # The value of each attribute, which is no range: a cut; or, in the section of NaN, a list. Of each variable, in a tuple
 # with its name, its value.
@@ -66,6 +78,8 @@ def evaluator(expression: Expression) -> Evaluator:
         return lambda points: points[key]
     if isinstance(expression, Arithmetic):
         return _arithmetic(expression.operator, evaluator(expression.left), evaluator(expression.right))
+    if expression == NOW_CALL:
+        return _attribute(NOW)
     parts = [evaluator(part) for part in expression.arguments]
     if expression.function in LIST_FUNCTIONS:
         return _list_function(LIST_FUNCTIONS[expression.function].call, parts)

@@ -22,7 +22,7 @@ _TIMESTAMP_TEXT = re.compile(
 _DATE_TEXT = re.compile(_DATE + r"(?:[ T].*)?)?)?", re.DOTALL)
 _BLANKS = "".join(map(chr, (*range(0x21), *range(0x7F, 0xA0))))  # what Spark trims: spaces and control characters
 _ZONE_OFFSET_SECONDS_MAX = 18 * 3600
-_DAY_MICROSECONDS = 86_400_000_000
+DAY_MICROSECONDS = 86_400_000_000
 
 
 def parse_date(text: str) -> int | None:
@@ -52,7 +52,7 @@ def parse_timestamp(text: str) -> int | None:
 
 def format_timestamp(microseconds: int) -> str:
     """ISO text of an instant: the date alone where it is a midnight."""
-    days, rest = divmod(microseconds, _DAY_MICROSECONDS)
+    days, rest = divmod(microseconds, DAY_MICROSECONDS)
     if not -719_162 <= days <= 2_932_896:  # the years 1 to 9999
         return f"{microseconds} microseconds since 1970"
     date = (datetime.date(1970, 1, 1) + datetime.timedelta(days)).isoformat()
@@ -66,7 +66,7 @@ def format_timestamp(microseconds: int) -> str:
 def timestamp_text(microseconds: int) -> str:
     """A timestamp as Spark's cast to a string writes it: with the time of day, and no zeros after the fraction."""
     text = format_timestamp(microseconds)
-    if microseconds % _DAY_MICROSECONDS == 0 and text.count("-") == 2:
+    if microseconds % DAY_MICROSECONDS == 0 and text.count("-") == 2:
         return f"{text} 00:00:00"
     return text.rstrip("0") if "." in text else text
 
@@ -74,7 +74,7 @@ def timestamp_text(microseconds: int) -> str:
 def _instant(days: int | None, microseconds: int) -> int | None:
     if days is None:
         return None
-    instant = days * _DAY_MICROSECONDS + microseconds
+    instant = days * DAY_MICROSECONDS + microseconds
     return instant if INT64_MIN <= instant <= INT64_MAX else None
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sqlglot import Token, TokenType
+from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 
 from fieldfare.errors import ConditionError, ConditionLimitError, ConditionSyntaxError, UnsupportedConditionError
 from fieldfare.language.callable_names import CALLABLE, unknown_function
-from fieldfare.language.names import BARE_FUNCTIONS, with_names
+from fieldfare.language.names import BARE_FUNCTIONS, BARE_TIMES, with_names
 
 if TYPE_CHECKING:
     from fieldfare.language.limits import Limits
@@ -58,7 +58,10 @@ class FieldfareConditions(Spark):
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
             name: parser for name, parser in SparkParser.FUNCTION_PARSERS.items() if name in {"CAST", "TRY_CAST"}
         }
-        NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+        NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {
+            TokenType.CURRENT_DATE: exp.CurrentDate,
+            TokenType.CURRENT_TIMESTAMP: exp.CurrentTimestamp,
+        }
 
 
 DIALECT = FieldfareConditions()
@@ -143,7 +146,7 @@ def _refuse_statements(tokens: list[Token], text: str) -> None:
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         if _is_symbol(token) and token.text not in _SYMBOLS:
             raise _unsupported(_SYMBOL_NOUNS.get(token.text, f"the operator {token.text}"), text, token.start)
-        if token.token_type is not TokenType.IDENTIFIER and token.text.upper() in BARE_FUNCTIONS:
+        if token.token_type is not TokenType.IDENTIFIER and token.text.upper() in BARE_FUNCTIONS - BARE_TIMES:
             raise unknown_function(token.text, text, token.start)
         if token.token_type is TokenType.SEMICOLON:
             raise ConditionSyntaxError("a condition is one expression, without a semicolon", text, token.start)

@@ -29,7 +29,7 @@ from fieldfare.matching.column_functions import (
 from fieldfare.matching.list_evaluation import values_for
 from fieldfare.matching.list_kernels import KNOWN, UNDECIDED, answers
 from fieldfare.matching.operands import Mask, Operand, Strings, arithmetic, chosen, compare, taken
-from fieldfare.model import Arithmetic, Attribute, Call, Derived, Expression, Literal, Section, Variable
+from fieldfare.model import NOW, Arithmetic, Attribute, Call, Derived, Expression, Literal, Section, Variable
 
 Rows = npt.NDArray[np.int64]  # ascending
 Truths = npt.NDArray[np.int8]
@@ -123,6 +123,8 @@ class _Evaluation:
 
     def _call(self, call: Call, rows: Rows) -> list[Run]:
         match call.function, call.arguments:
+            case "current_timestamp", _:
+                return self._attribute(NOW, rows)
             case (("and" | "or" | "not" | "isnull"), _):
                 return _runs_of_truths(self.truths(call, rows), rows)
             case "case", (*whens, default):

@@ -7,6 +7,7 @@ one segment; an update adds a small one and clears bits in the others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,11 @@ from fieldfare.matching.batch import Batch
 from fieldfare.matching.bounds import box_table
 from fieldfare.matching.ids import ids_of
 from fieldfare.matching.nesting import flat
-from fieldfare.matching.rows import Event, batch_of_rows
+from fieldfare.matching.rows import Event, batch_of_rows, with_now
 from fieldfare.matching.segment import Segment, merged
 from fieldfare.matching.snapshot import load_segments, save_segments
 from fieldfare.matching.stack import CHUNK_EVENTS, SegmentStack
-from fieldfare.model import SubscriptionId
+from fieldfare.model import NOW, SubscriptionId
 
 _OFFSET_MAX = np.iinfo(np.int32).max
 
@@ -96,30 +97,42 @@ class Index:
     @property
     def attributes(self) -> tuple[str, ...]:
         """The attributes that conditions ask about."""
-        return self._stack.attributes
+        return tuple(name for name in self._stack.attributes if name != NOW)
+
+    @property
+    def asks_now(self) -> bool:
+        """Whether some condition asks for the time of now: then events are matched as of an instant."""
+        return self._stack.asks_now
 
     @property
     def nbytes(self) -> int:
         """Bytes that the index takes in memory, ids included."""
         return sum(segment.nbytes for segment in self._segments)
 
-    def match(self, event: Event) -> list[SubscriptionId]:
+    def match(self, event: Event, *, now: datetime | None = None) -> list[SubscriptionId]:
         """The ids of the subscriptions that the event satisfies, in the order they were given.
 
         A dict inside the event gives attributes with dotted names, and one of exactly `low` and `high` is a range.
+        `now` is what `current_timestamp()` means; without it, the instant of the call.
         """
         try:
-            return self._stack.match(flat(event) if self._stack.has_dotted else event)
+            return self._match(flat(event) if self._stack.has_dotted else event, now)
         except EventError:
             attributes = flat(event)
             if attributes is event:
                 raise
-            return self._stack.match(attributes)
+            return self._match(attributes, now)
 
-    def match_rows(self, events: Sequence[Event]) -> pa.ListArray:
+    def _match(self, attributes: Event, now: datetime | None) -> list[SubscriptionId]:
+        if self._stack.asks_now:
+            attributes = {**attributes, NOW: now or datetime.now(UTC)}
+        return self._stack.match(attributes)
+
+    def match_rows(self, events: Sequence[Event], *, now: datetime | None = None) -> pa.ListArray:
         """For each event, as `match` reads it, the ids it satisfies; the order inside a list is not defined."""
         chunks = range(0, len(events), CHUNK_EVENTS)
-        return self._lists(self._batch(events[start : start + CHUNK_EVENTS]) for start in chunks)
+        now = now or datetime.now(UTC)
+        return self._lists((self._batch(events[start : start + CHUNK_EVENTS]) for start in chunks), now)
 
     def _batch(self, events: Sequence[Event]) -> Batch:
         """The events in columns. Where no attribute has a dot, a dict inside shows by being no value."""
@@ -130,19 +143,22 @@ class Index:
                 pass
         return batch_of_rows(list(map(flat, events)), self.attributes)
 
-    def match_table(self, events: pa.Table | pa.RecordBatch) -> pa.ListArray:
+    def match_table(self, events: pa.Table | pa.RecordBatch, *, now: datetime | None = None) -> pa.ListArray:
         """For each row the ids of the subscriptions it satisfies; the order inside a list is not defined.
 
         Integer ids come as int64, string ids dictionary-encoded, so that no id is copied for a match.
         """
         chunks = range(0, events.num_rows, CHUNK_EVENTS)
-        return self._lists(batch_of_table(events.slice(start, CHUNK_EVENTS), self.attributes) for start in chunks)
+        batches = (batch_of_table(events.slice(start, CHUNK_EVENTS), self.attributes) for start in chunks)
+        return self._lists(batches, now or datetime.now(UTC))
 
     def check_schema(self, schema: pa.Schema) -> None:
         """Raise an EventError if a column that conditions ask about has a type that cannot be matched."""
         self.match_table(pa.table([pa.nulls(1, field.type) for field in schema], names=schema.names))
 
-    def _lists(self, batches: Iterable[Batch]) -> pa.ListArray:
+    def _lists(self, batches: Iterable[Batch], now: datetime) -> pa.ListArray:
+        if self._stack.asks_now:
+            batches = (with_now(batch, now) for batch in batches)
         chunks = [self._list_chunk(batch) for batch in batches]
         if len(chunks) == 1:
             return chunks[0]

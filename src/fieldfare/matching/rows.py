@@ -18,7 +18,7 @@ import numpy.typing as npt
 from fieldfare.errors import EventError
 from fieldfare.language.values import DEPTH_MAX, TOO_LARGE, decimal_number, instant_of, value_of
 from fieldfare.matching.batch import Batch, Lists, Piece, Texts, Values
-from fieldfare.model import INT64_MAX, INT64_MIN, Cut, Range, Section, section_start
+from fieldfare.model import INT64_MAX, INT64_MIN, NOW, Cut, Range, Section, section_start
 
 _NoneType = type(None)
 _COMMON = frozenset([float, int, bool, str, _NoneType])
@@ -46,6 +46,12 @@ _HIGHEST: dict[Section, float | int | bytes] = {
 def batch_of_rows(rows: Sequence[Event], attributes: Collection[str]) -> Batch:
     """A batch of events that are dicts."""
     return Batch(len(rows), {attribute: _pieces(rows, attribute) for attribute in attributes})
+
+
+def with_now(batch: Batch, now: datetime.datetime) -> Batch:
+    """The batch as of an instant, which is that of all of its events."""
+    piece = Piece(Section.TIME, None, Values(np.full(batch.rows, instant_of(now), np.int64)))
+    return Batch(batch.rows, {**batch.columns, NOW: [piece]})
 
 
 def check_event(event: Event) -> None:

@@ -22,7 +22,7 @@ from fieldfare.matching.part import Matches
 from fieldfare.matching.passing import names_on
 from fieldfare.matching.rows import Event, batch_of_rows
 from fieldfare.matching.segment import Segment, merged
-from fieldfare.model import SubscriptionId
+from fieldfare.model import NOW, SubscriptionId
 
 CHUNK_EVENTS = 65_536
 FEW_EVENTS = 24  # up to so many are matched faster one by one, where there are masks, than as a batch
@@ -65,6 +65,11 @@ class SegmentStack:
         axes = [axis for part in parts for axis in part.derived]
         axes += [axis for part in parts if part.members is not None for axis in part.members.lists]
         return tuple(sorted(names.union(*map(names_on, axes))))
+
+    @cached_property
+    def asks_now(self) -> bool:
+        """Whether conditions ask for the time of now, which events then have as an attribute."""
+        return NOW in self.attributes
 
     @cached_property
     def has_dotted(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from fieldfare.events import UnreadableError, event_attributes
+from fieldfare.events import UnreadableError, accepted_at, event_attributes
 from fieldfare.model import INT64_MAX, INT64_MIN
 
 ENVELOPE_PREFIX = "ce."  # of the names by which conditions know a CloudEvent's attributes
@@ -47,10 +47,10 @@ def beside(payload: bytes | None, envelope: Envelope | None, trace: Trace | None
     return None if is_nothing else Beside(payload, envelope, trace)
 
 
-def all_attributes(event: bytes, envelope: Envelope | None) -> dict[str, Any]:
-    """The attributes that conditions see: those of an event's JSON, and those of its envelope."""
+def all_attributes(event: bytes, envelope: Envelope | None, at: float) -> dict[str, Any]:
+    """The attributes that conditions see: those of an event's JSON, of its envelope, and when it was accepted."""
     attributes = event_attributes(event)
-    return attributes if envelope is None else {**attributes, **envelope_attributes(envelope)}
+    return accepted_at(attributes if envelope is None else {**attributes, **envelope_attributes(envelope)}, at)
 
 
 def envelope_attributes(envelope: Envelope) -> dict[str, bool | int | str]:

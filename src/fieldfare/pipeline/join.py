@@ -10,11 +10,13 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache, lru_cache
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.functions import current_timestamp, lit
 from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongType, ShortType, StringType, StructType
 
 from fieldfare.errors import EventError, InvalidIdError, SubscriptionError
@@ -23,6 +25,7 @@ from fieldfare.pipeline.types import arrow_schema, check_collations, check_names
 from fieldfare.pipeline.worker_python import check_worker_python
 from fieldfare.store.outputs import SUBSCRIPTION_IDS
 
+NOW_COLUMN = "_fieldfare_now"  # what conditions mean by current_timestamp(), on the way to the workers
 _ARROW_ID_TYPES: dict[type[DataType], pa.DataType] = {
     ByteType: pa.int8(),
     ShortType: pa.int16(),
@@ -53,6 +56,10 @@ def match(events: DataFrame, subscriptions: DataFrame, *, snapshots: str | Path 
     index.check_schema(schema_of_events)  # and leaves compiled kernels in their cache on disk, where workers find them
     folder = Path(snapshots or _process_folder().name) / f"index-{uuid.uuid4().hex}"
     index.save(folder)
+    if index.asks_now:
+        # The instant of this call; of a stream that of each micro-batch, which Spark keeps in the stream's checkpoint.
+        now = current_timestamp() if events.isStreaming else lit(datetime.now(UTC))
+        events = events.withColumn(NOW_COLUMN, now)
     return events.mapInArrow(_Matcher(str(folder), _ARROW_ID_TYPES[type(id_type)]), schema)
 
 
@@ -66,8 +73,11 @@ class _Matcher:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         index = _mapped(self.folder)
         for batch in batches:
-            subscription_ids = index.match_table(batch).cast(pa.list_(self.id_type))
-            yield batch.append_column(SUBSCRIPTION_IDS, subscription_ids)
+            is_asked = index.asks_now and batch.num_rows > 0
+            now = batch.column(NOW_COLUMN)[0].as_py() if is_asked else None
+            rows = batch.drop_columns([NOW_COLUMN]) if index.asks_now else batch
+            subscription_ids = index.match_table(rows, now=now).cast(pa.list_(self.id_type))
+            yield rows.append_column(SUBSCRIPTION_IDS, subscription_ids)
 
 
 @lru_cache(maxsize=4)
@@ -99,7 +109,7 @@ def _id_type(subscriptions: DataFrame) -> DataType:
 def _result_schema(events: DataFrame, id_type: DataType) -> StructType:
     names = events.columns
     for name in names:
-        if name == SUBSCRIPTION_IDS:
+        if name in {SUBSCRIPTION_IDS, NOW_COLUMN}:
             raise EventError(name, "the events already have a column of this name; rename or drop it")
         if names.count(name) > 1:
             raise EventError(name, "two columns have this name; rename or drop one")

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
 import numpy as np
@@ -75,6 +76,7 @@ class MatchEvents:
 
     version: Version
     reader: Reader | None = None  # makes events of the rows that Spark has, unless those are events
+    now: datetime | None = None
 
     def __call__(self, rows: Iterator[pa.RecordBatch], tally: TaskTally) -> Iterator[Matched]:
         """Events of the task's rows, with their ids."""
@@ -86,7 +88,7 @@ class MatchEvents:
             tally.arrivals.update(arrivals(events))
             for part, matcher, visitors in _by_part(events):
                 started = time.thread_time()
-                sound, ids = _matched(self.version.index(part), visitors, tally)
+                sound, ids = _matched(self.version.index(part), visitors, self.now, tally)
                 seconds = time.thread_time() - started
                 tally.parts.append(PartReport(part, matcher, sound.num_rows, len(ids.values), seconds))
                 yield sound, ids
@@ -157,14 +159,14 @@ def _by_part(events: pa.RecordBatch) -> Iterator[tuple[int, int, pa.RecordBatch]
         yield part, int(matchers[rows[0]]), events.take(pa.array(rows))
 
 
-def _matched(index: Index, events: pa.RecordBatch, tally: TaskTally) -> Matched:
+def _matched(index: Index, events: pa.RecordBatch, now: datetime | None, tally: TaskTally) -> Matched:
     """The events that can be matched, with their ids; the others are tallied as faults."""
     sound, ids = [], []
     parts = Bisection(events.num_rows)
     for part in parts:
         piece = events.slice(part.start, part.stop - part.start)
         try:
-            ids.append(index.match_table(matchable(piece, index.attributes)))
+            ids.append(index.match_table(matchable(piece, index.attributes), now=now))
             sound.append(piece)
         except EventError as error:
             if not parts.halve(part):

@@ -28,6 +28,7 @@ from fieldfare.forwarding import Policy
 from fieldfare.matching.unknown_names import told_unknown
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.plan import LayoutKind, LayoutPlan
+from fieldfare.pipeline.batch_instant import instant_of_batch
 from fieldfare.pipeline.batch_output import BatchOutput, TaskOptions
 from fieldfare.pipeline.bucket.address import is_url
 from fieldfare.pipeline.control import Control, Elasticity
@@ -148,7 +149,7 @@ class Pipeline:
             control = Control(catalog, Policy(options.policy), self._elasticity(), auto=options.layout == AUTO)
             id_type = _id_type(state, store)
             write = replace(options.write, string_ids=isinstance(id_type, StringType))
-            yield _Batches(self, catalog, control, output, id_type, output.task_options(write))
+            yield _Batches(self, catalog, control, output, id_type, output.task_options(write), state)
         finally:
             catalog.close()
 
@@ -285,6 +286,7 @@ class _Batches:
     output: BatchOutput
     id_type: LongType | StringType
     write: TaskOptions
+    state: Path  # what is remembered beside Spark's own checkpoint
     told: set[str] = field(default_factory=set)  # attributes that the events do not have, and that were told of
 
     def process(self, read: Callable[[], BatchInput], batch_id: int) -> None:
@@ -302,7 +304,8 @@ class _Batches:
             return
         started = time.monotonic()
         version = self.catalog.version(time.time())
-        plan = BatchPlan(version, self.control.forwarding(batch_id), self.id_type)
+        now = instant_of_batch(self.state / "instant", batch_id) if version.asks_now else None
+        plan = BatchPlan(version, self.control.forwarding(batch_id), self.id_type, now)
         stage = self.output.stage(batch_id)
         events = read()
         self._tell_unknown(version, events.schema)

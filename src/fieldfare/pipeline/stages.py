@@ -7,6 +7,7 @@ its visits. Only public DataFrame APIs are used.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -58,6 +59,7 @@ class BatchPlan:
     version: Version
     forwarding: Forwarding
     id_type: LongType | StringType
+    now: datetime | None = None  # what conditions mean by it; None: none asks
 
 
 def matched(events: BatchInput, plan: BatchPlan) -> DataFrame:
@@ -78,11 +80,11 @@ def _produced(events: BatchInput, plan: BatchPlan) -> tuple[DataFrame, Producer]
     """The rows of the last stage, and what makes events with ids of them there."""
     layout = plan.version.layout
     if layout.kind == "replicated":
-        return events.rows, MatchEvents(plan.version, events.reader)
+        return events.rows, MatchEvents(plan.version, events.reader, plan.now)
     several = _visits_several(events.schema, plan)
     dispatch = Dispatch(plan.version, plan.forwarding, several, events.reader)
     packets = events.rows.mapInArrow(dispatch, PACKET_SCHEMA).repartitionById(layout.matchers[-1] + 1, MATCHER)
-    match = MatchEvents(plan.version, unpacked)
+    match = MatchEvents(plan.version, unpacked, plan.now)
     if not several:
         return packets, match
     fields = [StructField(field.name, field.dataType, nullable=True) for field in events.schema.fields]

@@ -383,7 +383,7 @@ def stored_again(events: Sequence[ExportedEvent], first: Position) -> tuple[list
     for position, event in enumerate(events, first):
         made = _delivery.decode(event.delivery)
         deliveries.append(_encode(msgspec.structs.replace(made, position=position)))
-        rows.append(all_attributes(bytes(made.event), made.envelope))
+        rows.append(all_attributes(bytes(made.event), made.envelope, made.at))
     return rows, deliveries
 
 

@@ -36,4 +36,4 @@ def follows_of(records: Iterable[EventsStored]) -> dict[Position, Follows]:
 def attributes_in(entry: Entry) -> Mapping[str, Any]:
     """The attributes of an event that comes from the log."""
     delivery = _delivery.decode(entry[2])
-    return all_attributes(bytes(delivery.event), delivery.envelope)
+    return all_attributes(bytes(delivery.event), delivery.envelope, delivery.at)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from fieldfare.events import UnreadableError, event_attributes
+from fieldfare.events import UnreadableError, accepted_at, event_attributes
 from fieldfare.messages import (
     EVENT_BYTES_MAX,
     Beside,
@@ -34,8 +34,8 @@ def check_counts(frame: Publish) -> None:
             raise Refusal("invalid", f"there are {len(given)} {what} for {count} events")
 
 
-def checked_rows(frame: Publish, keep: Sequence[int]) -> list[dict[str, Any]]:
-    """The attributes of some of a frame's events; refused where one is no event."""
+def checked_rows(frame: Publish, keep: Sequence[int], now: float) -> list[dict[str, Any]]:
+    """The attributes of some of a frame's events, which are accepted now; refused where one is no event."""
     rows = [_checked(number, frame.events[number]) for number in keep]
     if frame.payloads is not None or frame.envelopes is not None:
         for row, number in zip(rows, keep, strict=True):
@@ -43,6 +43,8 @@ def checked_rows(frame: Publish, keep: Sequence[int]) -> list[dict[str, Any]]:
                 _add_beside(row, frame, number)
             except UnreadableError as error:
                 raise Refusal("invalid", f"event {number}: {error}") from error
+    for row in rows:
+        accepted_at(row, now)
     return rows
 
 

@@ -137,7 +137,7 @@ class Publishing:
 
     def _new(self, topic: Topic, link: str, frame: Publish, keep: Sequence[int], now: float) -> Publication:
         """The part of a publication that did not come before."""
-        rows = checked_rows(frame, keep)
+        rows = checked_rows(frame, keep, now)
         if self._advertisements:
             self._advertisements.check(topic, frame.publisher, rows)
         first = self._positions.take(len(keep))

@@ -93,6 +93,6 @@ def _matched(topic: _Topic) -> Iterator[MatchedEvent]:
         beside = handed.beside or [None] * len(handed.ids)
         for event_id, event, extra in zip(handed.ids, handed.events, beside, strict=True):
             found = oracle.match(
-                topic.conditions, all_attributes(bytes(event), None if extra is None else extra.envelope)
+                topic.conditions, all_attributes(bytes(event), None if extra is None else extra.envelope, handed.at)
             )
             yield MatchedEvent(event_id, handed.publisher, handed.at, event, [str(each) for each in found], extra)

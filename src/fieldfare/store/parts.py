@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fieldfare.matching.index import Index
+from fieldfare.model import NOW
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.summary import Summary
 from fieldfare.store.base import Base, open_base
@@ -50,7 +51,12 @@ class Version:
     @property
     def attributes(self) -> frozenset[str]:
         """The attributes that the subscriptions' boxes constrain."""
-        return _kept_of(self.base).attributes(self.base, self.delta)
+        return _kept_of(self.base).attributes(self.base, self.delta) - {NOW}
+
+    @property
+    def asks_now(self) -> bool:
+        """Whether some condition asks for the time of now."""
+        return NOW in _kept_of(self.base).attributes(self.base, self.delta)
 
     def index(self, part: int) -> Index:
         """The index of everything that must be searched for an event that visits a part."""
@@ -122,7 +128,8 @@ def _mapped_base(folder: str) -> _MappedBase:
 
 
 def _attributes(base: str, delta: str | None) -> frozenset[str]:
-    added = () if delta is None else read_added(Path(delta)).attributes
+    index = Index() if delta is None else read_added(Path(delta))
+    added = {*index.attributes, NOW} if index.asks_now else index.attributes
     return frozenset({*_mapped_base(base).base.attributes(), *added})
 
 

@@ -254,4 +254,4 @@ class TopicStreams:
 def attributes_of(event: ExportedEvent) -> dict[str, Any]:
     """What an event is matched by."""
     delivery = _delivery.decode(event.delivery)
-    return all_attributes(bytes(delivery.event), delivery.envelope)
+    return all_attributes(bytes(delivery.event), delivery.envelope, delivery.at)

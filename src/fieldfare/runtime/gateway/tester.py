@@ -7,6 +7,7 @@ it satisfies the whole exactly when it satisfies every part.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
@@ -21,7 +22,7 @@ from fieldfare.language.tokens import tokens_of
 from fieldfare.matching.index import Index
 from fieldfare.matching.passing import attributes_of as attributes_of_tests
 from fieldfare.matching.passing import names_on
-from fieldfare.model import Condition, Interval, Range, Section, section_start
+from fieldfare.model import NOW, Condition, Interval, Range, Section, section_start
 from fieldfare.runtime.gateway.forms import FailedPart, Verdict
 from fieldfare.runtime.gateway.problems import ProblemError, invalid
 
@@ -48,7 +49,8 @@ def try_condition(condition: str, events: Sequence[dict[str, Any]]) -> list[Verd
         spans = [(0, len(condition))]
     parts = [compile_condition(condition[start:end]) for start, end in spans]
     index = Index({number: part.text for number, part in enumerate(parts)})
-    samples = [_sample(event, number, index) for number, event in enumerate(events)]
+    now = datetime.now(UTC)
+    samples = [_sample(event, number, index, now) for number, event in enumerate(events)]
     hints = _hints(parts, {name for attributes, _ in samples for name in attributes})
     verdicts = []
     for attributes, held in samples:
@@ -61,11 +63,11 @@ def try_condition(condition: str, events: Sequence[dict[str, Any]]) -> list[Verd
     return verdicts
 
 
-def _sample(event: dict[str, Any], number: int, index: Index) -> tuple[Mapping[str, Any], list[Any]]:
-    """The attributes of a sample event, and the parts that it satisfies."""
+def _sample(event: dict[str, Any], number: int, index: Index, now: datetime) -> tuple[Mapping[str, Any], list[Any]]:
+    """The attributes of a sample event, as if it were accepted now, and the parts that it satisfies."""
     try:
         attributes = attributes_of(event)
-        return attributes, index.match(attributes)
+        return {**attributes, NOW: now}, index.match(attributes, now=now)
     except (EventError, UnreadableError) as error:
         raise invalid(f"event {number}: {error}") from error
 
