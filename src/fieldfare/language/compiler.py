@@ -26,6 +26,8 @@ from fieldfare.language.shapes import Shape, Shapes, finer_hint, hint, is_small,
 from fieldfare.model import Condition, Literal, Section
 
 _TYPES = {section.name.lower(): section for section in (Section.BOOLEAN, Section.NUMBER, Section.STRING, Section.TIME)}
+_TYPES["list"] = Section.NAN  # where lists lie
+TYPE_NAMES = {section: name for name, section in _TYPES.items()}
 _COLUMN_ROWS_MIN = 8  # fewer conditions of a shape are compiled faster singly
 _HINTS_MAX = 65_536
 _LONG_LITERAL = 20  # characters of a polygon's text that take 10 µs to read and check; other texts take less
@@ -45,8 +47,8 @@ def compile(  # noqa: A001 - the word that SQL and regular expressions have for 
 ) -> Condition:
     """The boxes and residual tests of a condition.
 
-    `types` says what is known of attributes: boolean, number, string or time. A comparison that can never hold for an
-    attribute's type is then an error.
+    `types` says what is known of attributes: boolean, number, string, time or list. A comparison that can never hold
+    for an attribute's type is then an error.
     """
     sections = _sections(types or {})
     known = _known(condition, limits)

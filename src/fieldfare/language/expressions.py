@@ -44,13 +44,16 @@ NOUNS = {
     Section.NUMBER: "a number",
     Section.STRING: "a string",
     Section.TIME: "a date or timestamp",
+    Section.NAN: "a list",
 }
+_NO_LISTS = "lists are not compared: write arrays_overlap(a, b), or size(array_except(a, b)) = 0 for a subset"
 _ZERO = Literal(Section.NUMBER, 0)
 _KINDS = {
     Section.BOOLEAN: Kind.BOOLEAN,
     Section.NUMBER: Kind.NUMBER,
     Section.STRING: Kind.TEXT,
     Section.TIME: Kind.TIME,
+    Section.NAN: Kind.LIST,
 }
 _CHOICES = {"case", "coalesce", "greatest", "least"}
 _READERS = {Kind.TIME: "time_of", Kind.DATE: "date_of"}
@@ -99,6 +102,15 @@ def functions_in(expression: Expression) -> set[str]:
     if isinstance(expression, Arithmetic):
         return functions_in(expression.left) | functions_in(expression.right)
     return set()
+
+
+def times_in(expression: Expression) -> bool:
+    """Whether an expression names a point in time."""
+    if isinstance(expression, Arithmetic):
+        return times_in(expression.left) or times_in(expression.right)
+    if isinstance(expression, Call):
+        return any(map(times_in, expression.arguments))
+    return isinstance(expression, Literal) and expression.section is Section.TIME
 
 
 def has_call(expression: Expression) -> bool:
@@ -251,6 +263,7 @@ class Expressions:
         if name == "cast":
             return folded(self._cast(arguments[0], arguments[1], position))
         if name in LIST_FUNCTIONS:
+            self._expect_lists(name, arguments, position)
             return folded(looked_up(name, arguments))
         if name in FUNCTIONS:
             arguments = self._converted(name, arguments, position)
@@ -264,6 +277,13 @@ class Expressions:
             for condition in arguments[:-1:2]:
                 self._expect_boolean(condition, position)
         return folded(Call(name, arguments))
+
+    def _expect_lists(self, name: str, arguments: Sequence[Expression], position: int | None) -> None:
+        """Raise an error where an argument that must be a list is known to be something else."""
+        for argument in arguments[: LIST_FUNCTIONS[name].lists]:
+            kind = self.kind(argument)
+            if kind not in (None, Kind.LIST) and argument != NULL_LITERAL:
+                raise ConditionTypeError(f"{name} needs a list here, not {kind.value}", self.text, position)
 
     def _expect_boolean(self, expression: Expression, position: int | None) -> None:
         if self.kind(expression) not in (None, Kind.BOOLEAN):
@@ -283,7 +303,7 @@ class Expressions:
             if kind is None or argument == NULL_LITERAL:
                 continue
             if (
-                (parameter is not Kind.TEXT and parameter.section is not kind.section)
+                ((parameter is not Kind.TEXT or kind is Kind.LIST) and parameter.section is not kind.section)
                 and not (parameter is Kind.TIME and kind is Kind.TEXT)
             ) or (parameter is Kind.INTEGER and isinstance(argument, Literal) and kind is not Kind.INTEGER):
                 reason = f"{name} needs {parameter.value} here, not {kind.value}: write a CAST if one is meant"
@@ -332,6 +352,8 @@ class Expressions:
         """Both sides of a comparison, one of them cast to the other's type where Spark does that."""
         left, right = self._read_as_time(left, right), self._read_as_time(right, left)
         kind, other = self.kind(left), self.kind(right)
+        if Kind.LIST in (kind, other) and {kind, other} <= {None, Kind.LIST}:
+            raise ConditionTypeError(_NO_LISTS, self.text, position)
         if kind is None or other is None or kind.section is other.section:
             return left, right
         has_attribute = isinstance(left, Attribute) or isinstance(right, Attribute)

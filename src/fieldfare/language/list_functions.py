@@ -29,6 +29,7 @@ class ListFunction:
     result: Kind | None  # None: whatever a member is
     least: int  # arguments
     most: int
+    lists: int = 1  # so many of the first arguments are lists
 
 
 def words_of(text: str) -> list[str]:
@@ -155,21 +156,21 @@ def _extreme(choose: Callable[..., Value]) -> Callable[[Value], Value]:
 
 
 LIST_FUNCTIONS: dict[str, ListFunction] = {
-    "array": ListFunction(array, Kind.LIST, 0, 10_000),
+    "array": ListFunction(array, Kind.LIST, 0, 10_000, lists=0),
     "array_contains": ListFunction(_contains, Kind.BOOLEAN, 2, 2),
     "array_distinct": ListFunction(_distinct, Kind.LIST, 1, 1),
-    "array_except": ListFunction(_combined(lambda found: not found), Kind.LIST, 2, 2),
-    "array_intersect": ListFunction(_combined(lambda found: found), Kind.LIST, 2, 2),
+    "array_except": ListFunction(_combined(lambda found: not found), Kind.LIST, 2, 2, lists=2),
+    "array_intersect": ListFunction(_combined(lambda found: found), Kind.LIST, 2, 2, lists=2),
     "array_max": ListFunction(_extreme(max), None, 1, 1),
     "array_min": ListFunction(_extreme(min), None, 1, 1),
     "array_position": ListFunction(_position, Kind.INTEGER, 2, 2),
-    "array_union": ListFunction(_union, Kind.LIST, 2, 2),
-    "arrays_overlap": ListFunction(_overlap, Kind.BOOLEAN, 2, 2),
-    "element": ListFunction(element, None, 2, 2),  # what items[0] becomes
-    "element_at": ListFunction(_element_at, None, 2, 2),
-    "field": ListFunction(field, None, 2, 2),  # what items[0].price becomes
+    "array_union": ListFunction(_union, Kind.LIST, 2, 2, lists=2),
+    "arrays_overlap": ListFunction(_overlap, Kind.BOOLEAN, 2, 2, lists=2),
+    "element": ListFunction(element, None, 2, 2, lists=0),  # what items[0] becomes
+    "element_at": ListFunction(_element_at, None, 2, 2, lists=0),
+    "field": ListFunction(field, None, 2, 2, lists=0),  # what items[0].price becomes
     "size": ListFunction(_size, Kind.INTEGER, 1, 1),
-    "words": ListFunction(_words, Kind.LIST, 1, 1),
+    "words": ListFunction(_words, Kind.LIST, 1, 1, lists=0),
 }
 QUANTIFIERS = {"exists", "forall"}  # exists(list, variable -> condition)
 LIST_SYNONYMS = {"cardinality": "size", "array_size": "size", "get": "element"}

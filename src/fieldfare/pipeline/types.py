@@ -21,7 +21,8 @@ from fieldfare.boxes import AxisColumn, BoxTable
 from fieldfare.errors import ConditionTypeError, EventError
 from fieldfare.language import compile as compile_condition
 from fieldfare.language import compile_many
-from fieldfare.language.expressions import functions_in
+from fieldfare.language.compiler import TYPE_NAMES
+from fieldfare.language.expressions import functions_in, times_in
 from fieldfare.matching.arrow import attribute_type, is_list
 from fieldfare.matching.passing import names_on
 from fieldfare.matching.unknown_names import errors_of_case, names_of_schema, told_unknown
@@ -30,6 +31,7 @@ from fieldfare.model import Section
 _UTC = {"UTC", "Etc/UTC", "GMT", "Z", "+00:00", "UTC+00:00", "Etc/GMT", "Zulu"}
 _LOCAL_TIMES = {"year", "quarter", "month", "day", "dayofyear", "dayofweek", "weekday", "hour", "minute", "date_trunc"}
 _LOCAL_TIMES |= {"add_months", "add_microseconds", "cast date", "cast timestamp", "date_text", "from_utc_timestamp"}
+_LOCAL_TIMES |= {"time_of", "date_of"}
 
 
 def arrow_schema(spark: SparkSession, schema: StructType) -> pa.Schema:
@@ -55,10 +57,10 @@ def check_types(subscriptions: pa.Table, schema: pa.Schema, zone: str = "UTC") -
     boxes = compile_many(conditions).table
     names = set(boxes.axes).union(*map(names_on, (*boxes.derived, *boxes.members)))
     if zone not in _UTC:
-        _refuse_local_times(boxes, conditions, zone)
+        _refuse_local_times(boxes, conditions, schema, zone)
     known = {name: section for name in names if (section := _section(attribute_type(schema, name))) is not None}
     sections = {name: section for name, section in known.items() if name in boxes.axes}
-    types = {name: section.name.lower() for name, section in known.items()}
+    types = {name: TYPE_NAMES[section] for name, section in known.items()}
     expressive = [int(boxes.owners[column.boxes[0]]) for column in boxes.derived.values()]  # one for each expression
     for number in np.unique([*_dead(boxes, sections, len(conditions)), *expressive]).tolist():
         try:
@@ -76,11 +78,24 @@ def _refuse_fields_of_lists(names: Collection[str], schema: pa.Schema) -> None:
             raise EventError(name, reason)
 
 
-def _refuse_local_times(boxes: BoxTable, conditions: Sequence[str], zone: str) -> None:
+def _refuse_local_times(boxes: BoxTable, conditions: Sequence[str], schema: pa.Schema, zone: str) -> None:
+    """Raise an error for a condition that Spark would read with the clocks of its session's zone, and we with UTC's."""
     for axis, column in boxes.derived.items():
-        if any(function in _LOCAL_TIMES for function in functions_in(axis.expression)):
-            reason = f"time functions mean UTC, but spark.sql.session.timeZone is {zone}: set it to UTC"
-            raise ConditionTypeError(reason, conditions[int(boxes.owners[column.boxes[0]])])
+        expression = axis.expression
+        if _asks_for_times(column) or times_in(expression) or functions_in(expression) & _LOCAL_TIMES:
+            _refuse_zone(conditions[int(boxes.owners[column.boxes[0]])], zone)
+    for name, column in boxes.axes.items():
+        kind = attribute_type(schema, name)
+        if kind is not None and pa.types.is_timestamp(kind) and kind.tz is not None and _asks_for_times(column):
+            _refuse_zone(conditions[int(boxes.owners[column.boxes[0]])], zone)
+
+
+def _asks_for_times(column: AxisColumn) -> bool:
+    return bool((column.low.sections == Section.TIME).any() or (column.high.sections == Section.TIME).any())
+
+
+def _refuse_zone(condition: str, zone: str) -> None:
+    raise ConditionTypeError(f"times mean UTC, but spark.sql.session.timeZone is {zone}: set it to UTC", condition)
 
 
 def check_collations(events: StructType, attributes: Collection[str]) -> None:
@@ -142,4 +157,4 @@ def _section(kind: pa.DataType | None) -> Section | None:
         return Section.STRING
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return Section.TIME
-    return None
+    return Section.NAN if is_list(kind) else None
