@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime
 import json
 from pathlib import Path
 from typing import Any
@@ -344,3 +345,15 @@ def test_lists_are_matched_in_files(tmp_path: Path, out: Path, suffix: str) -> N
     match(write_subscriptions(tmp_path / "s.jsonl", conditions), write(tmp_path / f"e.{suffix}", rows), out)
     found = {row["event"]: sorted(row["subscription_ids"]) for row in read_json(out)}
     assert found == {1: ["both", "dear", "words"], 2: ["empty"], 3: ["none"]}
+
+
+def test_now_is_one_instant_of_the_run(tmp_path: Path, out: Path) -> None:
+    wanted = write_subscriptions(tmp_path / "s.csv", {"fresh": "at > current_timestamp() - INTERVAL 1 HOUR"})
+    for suffix in ("jsonl", "parquet", "csv"):
+        rows = [{"id": "old", "at": "2026-01-05T10:00:00Z"}, {"id": "new", "at": "2026-01-05T11:30:00Z"}]
+        noon = datetime.datetime(2026, 1, 5, 12, tzinfo=datetime.UTC)
+        options = MatchOptions(wanted, write(tmp_path / f"e.{suffix}", rows), out, now=noon)
+        match_files(options, lambda _done, _total: None)
+        assert read_json(out) == [{"event": "new", "subscription_ids": ["fresh"]}]
+    match_files(MatchOptions(wanted, tmp_path / "e.jsonl", out), lambda _done, _total: None)
+    assert read_json(out) == []

@@ -84,7 +84,6 @@ def test_syntax(text: str, position: int | None) -> None:
         ("s REGEXP '(?=a)'", 10),
         ("s NOT RLIKE '[a&&b]'", 15),
         ("s LIKE ANY ('a%', 'b%')", 7),
-        ("x > current_date", 4),
         ("rank() OVER (ORDER BY x) = 1", 0),
         ("count(*) > 1", 0),
         ("x BETWEEN SYMMETRIC 1 AND 2", 10),

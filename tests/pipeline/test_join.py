@@ -210,7 +210,24 @@ def test_events_that_cannot_be_matched_fail_before_any_task(spark: SparkSession)
 
 @pytest.mark.parametrize(
     "condition",
-    ["symbol = 5", "price = 'x'", "halted < 3", "at > 5", "place.city > 1 AND price < 10", "NOT symbol = 5"],
+    [
+        "symbol = 5",
+        "price = 'x'",
+        "halted < 3",
+        "at > 5",
+        "place.city > 1 AND price < 10",
+        "NOT symbol = 5",
+        "tags = 5",
+        "NOT tags < 'a'",
+        "tags LIKE 'a%'",
+        "tags",
+        "lower(tags) = 'a'",
+        "tags + 1 > 2",
+        "size(price) = 1",
+        "array_contains(symbol, 'a')",
+        "tags = array('a')",
+        "price > current_timestamp()",
+    ],
 )
 def test_a_comparison_that_can_never_hold_names_its_subscription(
     spark: SparkSession, events: DataFrame, condition: str
@@ -291,15 +308,43 @@ def test_what_spark_would_answer_otherwise_is_refused(
         match(spark.sql(events), subscriptions)
 
 
-def test_time_functions_need_a_session_in_utc(spark: SparkSession) -> None:
-    events = spark.sql("SELECT TIMESTAMP '2026-01-05 09:30:00' AS at")
-    subscriptions = spark.createDataFrame([(1, "hour(at) = 9")], "subscription_id int, condition string")
+def test_times_need_a_session_in_utc(spark: SparkSession) -> None:
+    events = spark.sql(
+        "SELECT TIMESTAMP '2026-01-05 09:30:00' AS at, DATE '2026-01-05' AS day, TIMESTAMP_NTZ '2026-01-05' AS local"
+    )
+    refused = ["hour(at) = 9", "at > '2026-01-05 09:00:00'", "coalesce(at, at) < '2026-02-01'", "day = current_date()"]
     spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     try:
-        with pytest.raises(ConditionTypeError, match="Europe/Berlin"):
-            match(events, subscriptions)
+        for condition in refused:
+            with pytest.raises(ConditionTypeError, match="Europe/Berlin"):
+                match(events, subscriptions(spark, {1: condition}, "INT"))
+        taken = ["day > '2026-01-04' AND local < '2026-01-06'", "at < current_timestamp() OR at IS NULL"]
+        (row,) = match(events, subscriptions(spark, dict(enumerate(taken)), "INT")).collect()
+        assert row.subscription_ids == [0, 1]
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def test_now_is_one_instant_of_the_call_or_of_the_micro_batch(spark: SparkSession, tmp_path: Path) -> None:
+    conditions = {1: "at > current_timestamp() - INTERVAL 1 HOUR", 2: "at > now()", 3: "day = current_date"}
+    now = datetime.datetime.now(datetime.UTC)
+    rows = [(n, now + datetime.timedelta(minutes=minutes), now.date()) for n, minutes in enumerate((-70, -50, 50))]
+    events = spark.createDataFrame(rows, "n INT, at TIMESTAMP, day DATE")
+    wanted = {
+        n: [number for number, text in conditions.items() if events.where(f"n = {n} AND {text}").count()]
+        for n in range(3)
+    }
+    batch = match(events, subscriptions(spark, conditions, "INT"))
+    assert {row.n: row.subscription_ids for row in batch.collect()} == wanted
+    assert batch.columns == ["n", "at", "day", "subscription_ids"]
+    events.write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(events.schema).parquet(str(tmp_path / "in"))
+    writer = match(stream, subscriptions(spark, conditions, "INT")).writeStream.format("parquet")
+    query = writer.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True)
+    assert query.start(str(tmp_path / "out")).awaitTermination(120)
+    assert {row.n: row.subscription_ids for row in spark.read.parquet(str(tmp_path / "out")).collect()} == wanted
+    with pytest.raises(EventError, match="_fieldfare_now"):
+        match(events.withColumnRenamed("n", "_fieldfare_now"), subscriptions(spark, conditions, "INT"))
 
 
 def test_places_and_regular_expressions_are_matched_in_spark_too(spark: SparkSession) -> None:

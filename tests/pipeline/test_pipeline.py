@@ -22,7 +22,7 @@ from fieldfare.errors import OutputError, PipelineError
 from fieldfare.forwarding import Policy
 from fieldfare.pipeline.backlog import Backlog, folder_backlog
 from fieldfare.pipeline.metrics import MetricsServer, PipelineMetrics
-from fieldfare.pipeline.output import CommittedBatch, WriteOptions
+from fieldfare.pipeline.output import CommittedBatch, OutputFolder, WriteOptions
 from fieldfare.pipeline.run import Pipeline, PipelineOptions
 from fieldfare.pipeline.source import FolderSource
 from fieldfare.pipeline.summary import BatchSummary, Summary
@@ -341,6 +341,30 @@ def test_a_run_goes_on_where_the_last_one_ended(place: Place) -> None:
         place.append(f"{number}.parquet", table)
         assert place.run().events == 200
     assert place.found() == expected(CONDITIONS, *tables)
+
+
+def test_a_batch_that_comes_again_has_the_same_time_of_now(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The commit fails at first, so that the first batch is matched twice, the second time later."""
+    path = tmp_path / "state" / "fieldfare" / "instant"
+    place.subscribe({1: "x > -1 AND now() > '2026-01-01'"})
+    place.append("0.parquet", events(0, 10))
+    instants: list[bytes] = []
+    commit = OutputFolder.commit
+
+    def failing(self: OutputFolder, *arguments: Any) -> CommittedBatch:
+        instants.append(path.read_bytes())
+        if len(instants) == 1:
+            raise OutputError("the disk is full")
+        return commit(self, *arguments)
+
+    monkeypatch.setattr(OutputFolder, "commit", failing)
+    place.run()
+    assert place.found() == {number: [1] for number in range(10)}
+    place.append("1.parquet", events(10, 5))
+    place.run()
+    assert instants[0] == instants[1] != instants[2]
 
 
 def test_another_checkpoint_does_not_write_into_the_same_output(place: Place) -> None:

@@ -138,3 +138,14 @@ def test_over_http() -> None:
 def test_hints(condition: str, reason: str) -> None:
     events: list[dict[str, Any]] = [{"symbol": "YHOO", "speed": 9}, {"limit": 3}]
     assert try_condition(condition, events)[0].why[0].reason == reason
+
+
+def test_sample_events_are_tried_as_if_they_were_accepted_now() -> None:
+    fresh, stale = "2999-01-01T00:00:00Z", "1999-01-01T00:00:00Z"
+    first, second = try_condition(
+        "a = 1 AND at > now() - INTERVAL 1 HOUR", [{"a": 1, "at": fresh}, {"a": 1, "at": stale}]
+    )
+    assert (first.matches, second.matches) == (True, False)
+    (why,) = second.why
+    assert why.part == "at > now() - INTERVAL 1 HOUR"
+    assert f"at is '{stale}'; current_timestamp() is 20" in why.reason
