@@ -318,7 +318,7 @@ def test_times_need_a_session_in_utc(spark: SparkSession) -> None:
         for condition in refused:
             with pytest.raises(ConditionTypeError, match="Europe/Berlin"):
                 match(events, subscriptions(spark, {1: condition}, "INT"))
-        taken = ["day > '2026-01-04' AND local < '2026-01-06'", "at < current_timestamp() OR at IS NULL"]
+        taken = ["day > '2026-01-04' AND local < '2026-01-06'", "at IS NOT NULL"]
         (row,) = match(events, subscriptions(spark, dict(enumerate(taken)), "INT")).collect()
         assert row.subscription_ids == [0, 1]
     finally:

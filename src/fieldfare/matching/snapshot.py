@@ -34,7 +34,7 @@ from fieldfare.matching.segment import Segment
 from fieldfare.matching.slots import Grid
 from fieldfare.matching.tree import Tree, with_fine
 from fieldfare.matching.vocabulary import Vocabulary
-from fieldfare.model import AxisKey, Derived
+from fieldfare.model import NOW, AxisKey, Derived
 
 FORMAT = 5
 _READABLE = (2, 3, 4, FORMAT)  # 2 had no derived axes, 3 no members of lists, 4 exact bounds in place of fine ones
@@ -64,6 +64,7 @@ class _Segment(msgspec.Struct, frozen=True, omit_defaults=True):
     arrays: dict[str, _Array]
     lists: tuple[bytes, ...] = ()  # the expressions whose members boxes ask for
     first_place: int = 0  # of the boxes that are found by members
+    asks_now: bool = False  # some residual test needs the time of now
 
 
 class _Manifest(msgspec.Struct, frozen=True):
@@ -125,10 +126,11 @@ def _write_segment(file: Any, segment: Segment) -> _Segment:
         for key, axis in zip(keys, part.axes, strict=True)
     ]
     arrays = {name: _write_array(file, array) for name, array in _arrays(segment)}
+    asks_now = NOW in part.residuals.attributes
     if part.members is None:
-        return _Segment(axes, part.owner_count, part.several, arrays)
+        return _Segment(axes, part.owner_count, part.several, arrays, asks_now=asks_now)
     lists = tuple(axis.code for axis in part.members.lists)
-    return _Segment(axes, part.owner_count, part.several, arrays, lists, part.members.first_place)
+    return _Segment(axes, part.owner_count, part.several, arrays, lists, part.members.first_place, asks_now)
 
 
 def _code(key: AxisKey) -> bytes | None:
@@ -188,6 +190,7 @@ def saved_attributes(folder: Path) -> set[str]:
     segments = _read_manifest(folder).segments
     axes = [axis for segment in segments for axis in segment.axes]
     names = {axis.attribute for axis in axes if axis.expression is None}
+    names |= {NOW for segment in segments if segment.asks_now}
     codes = [axis.expression for axis in axes if axis.expression is not None]
     codes += [code for segment in segments for code in segment.lists]
     return names.union(*(names_on(Derived(code)) for code in codes))

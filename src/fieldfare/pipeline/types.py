@@ -61,7 +61,7 @@ def check_types(subscriptions: pa.Table, schema: pa.Schema, zone: str = "UTC") -
     known = {name: section for name in names if (section := _section(attribute_type(schema, name))) is not None}
     sections = {name: section for name, section in known.items() if name in boxes.axes}
     types = {name: TYPE_NAMES[section] for name, section in known.items()}
-    asked = [column.boxes for column in (*boxes.derived.values(), *boxes.members.values())]
+    asked = [column.boxes for column in boxes.derived.values()] + [column.boxes for column in boxes.members.values()]
     expressive = [int(boxes.owners[some[0]]) for some in asked]  # one condition for each expression
     for number in np.unique([*_dead(boxes, sections, len(conditions)), *expressive]).tolist():
         try:
