@@ -73,8 +73,8 @@ def assert_each_batch_is_there_once(messages: list[bytes], letters: list[bytes],
 class Doomed:
     """A producer that is killed, with its process, in a phase of a transaction."""
 
-    def __init__(self, client: Any, phase: str) -> None:
-        self._client, self._phase = client, phase
+    def __init__(self, client: Any, phase: str, messages: int = FILES * ROWS) -> None:
+        self._client, self._phase, self._messages = client, phase, messages
         self._produced = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -84,10 +84,10 @@ class Doomed:
         self._client.begin_transaction()
         self._die_in("begin")
 
-    def produce(self, *arguments: Any) -> None:
-        self._client.produce(*arguments)
+    def produce(self, *arguments: Any, **more: Any) -> None:
+        self._client.produce(*arguments, **more)
         self._produced += 1
-        if self._produced == FILES * ROWS // 2:
+        if self._produced == self._messages // 2:
             self._client.flush(30)  # so that half of a batch is in the topic
             self._die_in("sending")
 
@@ -95,16 +95,16 @@ class Doomed:
         self._client.flush(30)
         self._die_in("sent")
         if self._phase == "committing":
-            threading.Timer(0.002, _die).start()
+            threading.Timer(0.002, die).start()
         self._client.commit_transaction(seconds)
         self._die_in("committed")
 
     def _die_in(self, phase: str) -> None:
         if phase == self._phase:
-            _die()
+            die()
 
 
-def _die() -> None:
+def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 

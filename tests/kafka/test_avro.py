@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 from tests.kafka.registry import RegistryServer, message
 
 from fieldfare.errors import InputError, KafkaTopicError, KafkaUnavailableError, UnknownSchemaError
-from fieldfare.kafka.schema_registry import SchemaRegistry
-from fieldfare.pipeline.kafka.avro_events import AvroEvents, columns_of
+from fieldfare.kafka.schema_registry import RegisteredSchema, SchemaRegistry
+from fieldfare.pipeline.kafka.avro_events import columns_of
+from fieldfare.pipeline.kafka.registered_events import RegisteredEvents
 
 QUOTE = {
     "type": "record",
@@ -34,7 +36,7 @@ def server() -> Iterator[RegistryServer]:
 
 
 def rows_of(server: RegistryServer, schema: pa.Schema, messages: list[bytes]) -> tuple[list[Any], list[str | None]]:
-    columns, reasons = AvroEvents(schema, server.registry).decoded(messages)
+    columns, reasons = RegisteredEvents(schema, "avro", server.registry).decoded(messages)
     return pa.record_batch(columns, schema=schema).to_pylist(), reasons
 
 
@@ -107,7 +109,7 @@ def test_what_was_written_is_read(events: list[tuple[str, float | None, int]]) -
 
 @given(st.binary(max_size=40), st.booleans())
 def test_any_bytes_are_read_or_told(junk: bytes, has_head: bool) -> None:
-    decoder = AvroEvents(columns_of(QUOTE), _KNOWN)
+    decoder = RegisteredEvents(columns_of(QUOTE), "avro", _KNOWN)
     columns, (reason,) = decoder.decoded([b"\0\0\0\0\1" + junk if has_head else junk])
     assert [len(column) for column in columns] == [1, 1, 1]
     if reason is not None:
@@ -115,10 +117,10 @@ def test_any_bytes_are_read_or_told(junk: bytes, has_head: bool) -> None:
 
 
 class _Known(SchemaRegistry):
-    def by_id(self, schema_id: int) -> Any:
+    def by_id(self, schema_id: int) -> RegisteredSchema:
         if schema_id != 1:
             raise UnknownSchemaError("there is one schema only")
-        return QUOTE
+        return RegisteredSchema("the schema", json.dumps(QUOTE))
 
 
 _KNOWN = _Known("http://nowhere")
@@ -132,7 +134,9 @@ def test_bad_messages_cost_themselves_only(server: RegistryServer) -> None:
     assert [row["symbol"] for row in rows] == ["A", *[None] * len(bad), "A"]
     assert reasons[0] is reasons[-1] is None
     for reason, words in zip(
-        reasons[1:-1], ["not in Avro", "not in Avro", "no schema 99", "not as its", "longer", "no record"], strict=True
+        reasons[1:-1],
+        ["without the id", "without the id", "no schema 99", "not as its", "longer", "no record"],
+        strict=True,
     ):
         assert reason is not None
         assert words in reason
@@ -176,8 +180,8 @@ def test_a_registry_that_fails_is_told(server: RegistryServer) -> None:
         with pytest.raises(error):
             registry.by_id(7)
     schema_id = server.add(QUOTE, schemaType="PROTOBUF")
-    with pytest.raises(UnknownSchemaError, match="only Avro"):
-        registry.by_id(schema_id)
+    with pytest.raises(UnknownSchemaError, match="PROTOBUF, and not AVRO"):
+        registry.by_id(schema_id).avro()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens
         with pytest.raises(KafkaUnavailableError):

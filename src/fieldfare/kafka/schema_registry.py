@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import struct
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -15,14 +16,60 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from fieldfare.errors import InputError, KafkaTopicError, KafkaUnavailableError, UnknownSchemaError
 
 URL, USER = "schema.registry.url", "schema.registry.basic.auth.user.info"
+_HEAD = struct.Struct(">bI")  # a zero, and the id of the schema
 _ANSWER_SECONDS = 10.0
 _ANSWER_BYTES_MAX = 4 << 20
 _MISSING = 404
 _PASSING_FROM = 500  # HTTP status codes from here on may pass
 _BUSY = 429
+
+
+class BadMessageError(Exception):
+    """A message is no event; the text is the reason."""
+
+
+class SchemaReference(msgspec.Struct, frozen=True):
+    """Another schema that one needs: the name it imports, and where the registry has it."""
+
+    name: str
+    subject: str
+    version: int
+
+
+class RegisteredSchema(msgspec.Struct, frozen=True, rename="camel"):
+    """A schema as the registry has it."""
+
+    what: str  # which one it is, for people
+    schema: str
+    schema_type: str = "AVRO"
+    references: tuple[SchemaReference, ...] = ()
+
+    def avro(self) -> Any:
+        """It, if it is an Avro schema."""
+        self.require("AVRO")
+        if self.references:
+            raise UnknownSchemaError(f"{self.what} refers to other schemas, which is not supported for Avro")
+        try:
+            return json.loads(self.schema)
+        except (ValueError, RecursionError) as error:
+            raise UnknownSchemaError(f"{self.what} is no Avro schema: {error}") from error
+
+    def require(self, schema_type: str) -> None:
+        """Raise if it is of another type."""
+        if self.schema_type != schema_type:
+            raise UnknownSchemaError(f"{self.what} is {self.schema_type}, and not {schema_type}: name its format")
+
+
+def schema_id_of(message: bytes) -> tuple[int, int]:
+    """The id of a message's schema, and where what follows it begins."""
+    if len(message) < _HEAD.size or message[0]:
+        raise BadMessageError("without the id of a schema: it does not begin with a zero and four bytes")
+    return _HEAD.unpack_from(message)[1], _HEAD.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,27 +89,24 @@ class SchemaRegistry:
         left = {name: value for name, value in settings.items() if name not in {URL, USER}}
         return (SchemaRegistry(settings[URL], settings.get(USER, "")) if URL in settings else None), left
 
-    def by_id(self, schema_id: int) -> Any:
-        """The Avro schema of an id."""
-        return self._avro(f"schemas/ids/{schema_id}", f"schema {schema_id}")
+    def by_id(self, schema_id: int) -> RegisteredSchema:
+        """The schema of an id."""
+        return self._schema(f"schemas/ids/{schema_id}", f"schema {schema_id}")
 
-    def latest_of(self, topic: str) -> Any:
-        """The latest Avro schema of a topic's values."""
-        return self._avro(
-            f"subjects/{urllib.parse.quote(topic, safe='')}-value/versions/latest", f"subject {topic}-value"
-        )
+    def latest_of(self, topic: str) -> RegisteredSchema:
+        """The latest schema of a topic's values."""
+        return self.version(f"{topic}-value", "latest")
 
-    def _avro(self, path: str, what: str) -> Any:
+    def version(self, subject: str, version: int | str) -> RegisteredSchema:
+        """A version of a subject's schema."""
+        return self._schema(f"subjects/{urllib.parse.quote(subject, safe='')}/versions/{version}", f"subject {subject}")
+
+    def _schema(self, path: str, what: str) -> RegisteredSchema:
         answer = self._ask(path, what)
-        kind = answer.get("schemaType", "AVRO")
-        if kind != "AVRO":
-            raise UnknownSchemaError(f"{self.url}: the {what} is {kind}: only Avro is read")
-        if answer.get("references"):
-            raise UnknownSchemaError(f"{self.url}: the {what} refers to other schemas, which is not supported")
         try:
-            return json.loads(answer["schema"])
-        except (KeyError, ValueError, RecursionError) as error:
-            raise UnknownSchemaError(f"{self.url}: the {what} is no Avro schema: {error}") from error
+            return msgspec.convert({"what": f"the {what} at {self.url}", **answer}, RegisteredSchema)
+        except msgspec.ValidationError as error:
+            raise UnknownSchemaError(f"{self.url}: the {what} cannot be read: {error}") from error
 
     def _ask(self, path: str, what: str) -> dict[str, Any]:
         request = urllib.request.Request(f"{self.url.rstrip('/')}/{path}")  # noqa: S310 - the scheme was checked

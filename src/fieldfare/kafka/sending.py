@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -39,11 +40,11 @@ def make_missing(topic: KafkaTopic, asker: AdminClient, wanted: Sequence[NewTopi
             made.result(ANSWER_SECONDS)
 
 
-def send_message(client: Producer, topic: str, value: bytes, key: bytes | None = None) -> None:
+def send_message(client: Producer, topic: str, value: bytes, key: bytes | None = None, **more: Any) -> None:
     """Send a message in the transaction that is under way."""
     while True:
         try:
-            client.produce(topic, value, key)
+            client.produce(topic, value, key, **more)
         except BufferError:  # so many messages are on their way that the next one has to wait
             client.poll(0.05)
         except KafkaException as error:

@@ -21,6 +21,7 @@ from fieldfare.qos import Matching, Offered
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.quotas import EVERY_TENANT, Quota
 from fieldfare.runtime.broker_config import BROKER_PATHS, BrokerSettings
+from fieldfare.runtime.kafka_config import KafkaLinks, with_paths
 from fieldfare.runtime.peer_config import PEER_PATHS, PeerSettings
 from fieldfare.runtime.placement_config import PlacementSettings
 from fieldfare.runtime.socket_addresses import ADDRESS_PATTERN, ADDRESS_RULE
@@ -152,6 +153,7 @@ class Topic(Offered, frozen=True, forbid_unknown_fields=True, omit_defaults=Fals
     matching: Matching = "edge"
     tenant: Name = "default"
     schema: str | None = None  # of the events, where Spark matches them: 'road STRING, speed DOUBLE'
+    kafka: KafkaLinks = ()  # what feeds the topic, and what it feeds
 
     @property
     def offered(self) -> Offered:
@@ -242,6 +244,7 @@ def _in_file(file: Path) -> _Tables:
     document = read_toml(file)
     _check_tables(document, file)
     document.setdefault("server", {}).setdefault("data", Server().data)
+    document["topics"] = {name: with_paths(table, file.parent) for name, table in document.get("topics", {}).items()}
     for section, keys in _PATHS.items():
         table = document.get(section, {})
         table.update({key: str(file.parent / table[key]) for key in keys if isinstance(table.get(key), str)})

@@ -7,12 +7,14 @@ are furthest behind have one, chosen anew at every scrape, and the sums say how 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 
 from fieldfare.routing.statistics import SubscriptionLag, TopicLoad
+from fieldfare.runtime.kafka.status import LinkStatus
+from fieldfare.runtime.kafka_metrics import kafka_metrics
 from fieldfare.runtime.pipeline_status import PipelineStatus
 
 _SUBSCRIPTION = ("tenant", "topic", "subscription")
@@ -27,12 +29,14 @@ class LagMetrics:
     topics: Callable[[str], Iterable[TopicLoad]]
     pipelines: Callable[[str], Iterable[PipelineStatus]]
     count_max: int
+    kafka: Callable[[str], Sequence[LinkStatus]] = lambda _: ()
 
     def of(self, tenant: str) -> Iterator[Metric]:
         """All of them as they are now."""
         yield from _subscriptions(tenant, self.lags(tenant), self.count_max)
         yield from _topics(tenant, self.topics(tenant), self.count_max)
         yield from _pipelines(tenant, self.pipelines(tenant), self.count_max)
+        yield from kafka_metrics(self.kafka(tenant))
 
 
 def _subscriptions(tenant: str, lags: Iterable[SubscriptionLag], count_max: int) -> Iterator[Metric]:

@@ -45,6 +45,8 @@ from fieldfare.runtime.gateway.ports import Gateway, GatewayOptions
 from fieldfare.runtime.gateway.problems import ProblemError
 from fieldfare.runtime.gateway.sockets import ConnectionLimits, room_for_connections, server_options
 from fieldfare.runtime.host import Capability, Host
+from fieldfare.runtime.kafka.options import EdgeView
+from fieldfare.runtime.kafka.status import LinkStatus
 from fieldfare.runtime.lag_metrics import LagMetrics
 from fieldfare.runtime.listening import bound
 from fieldfare.runtime.log_thread import LogThread
@@ -52,13 +54,14 @@ from fieldfare.runtime.metrics import Metrics
 from fieldfare.runtime.peer_config import peer_bridge
 from fieldfare.runtime.pipelines import Pipelines
 from fieldfare.runtime.revoking import Revoking
-from fieldfare.runtime.startup import check_startup, is_open
+from fieldfare.runtime.startup import check_startup, is_open, kafka_links
 from fieldfare.runtime.tokens import BRIDGE_RIGHTS, EVERYBODY, Authenticator
 from fieldfare.runtime.webhooks import WebhookOptions, Webhooks
 from fieldfare.store.journal import Journal, JournalOptions
 
 if TYPE_CHECKING:
     from fieldfare.runtime.dds import DdsBridge
+    from fieldfare.runtime.kafka.bridge import KafkaBridge
     from fieldfare.runtime.peers.bridge import PeerBridge
 
 Announce = Callable[[str], None]
@@ -143,6 +146,12 @@ async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> Non
         *(() if parts is None else parts.capabilities),
     )
     dds, peers = _dds_bridge(settings, host), _peer_bridge(settings, host)
+    kafka = _kafka_bridge(settings, host, edge)
+    bridges = [bridge for bridge in (dds, peers, kafka) if bridge is not None]
+
+    def kafka_statuses(tenant: str) -> list[LinkStatus]:
+        return [] if kafka is None else kafka.statuses(tenant)
+
     metrics = Metrics(
         edge.statistics,
         lambda tenant: edge.usage(tenant, host.now()),
@@ -152,6 +161,7 @@ async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> Non
             lambda tenant: edge.topic_loads(tenant, host.now()),
             lambda tenant: () if pipelines is None else pipelines.statuses(tenant),
             settings.limits.metrics_subscriptions_max,
+            kafka_statuses,
         ),
         lambda: {} if dds is None else dds.counts,
         lambda: {} if peers is None else peers.counts,
@@ -161,12 +171,12 @@ async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> Non
         why_not_ready=lambda: (
             host.failure
             or (None if pipelines is None else pipelines.why_not_ready())
-            or (None if dds is None else dds.failure)
-            or (None if peers is None else peers.failure)
+            or next((bridge.failure for bridge in bridges if bridge.failure), None)
         ),
         log_id=lambda: edge.log_id,
         other_edges=edge.other_edges,
         pipelines=lambda tenant: [] if pipelines is None else pipelines.statuses(tenant),
+        kafka=lambda tenant: [status.told() for status in kafka_statuses(tenant)],
         tree=lambda tenant: tree_view(node, tenant) if isinstance(node, TreeBroker) else None,
         is_development=authenticator.is_open,
         origins=frozenset(settings.server.origins),
@@ -176,9 +186,8 @@ async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> Non
     config = uvicorn.Config(application(gateway), **_http_options(settings, gateway))
 
     async def stop() -> None:
-        for bridge in (dds, peers):
-            if bridge is not None:
-                await bridge.close()
+        for bridge in bridges:
+            await bridge.close()
         if pipelines is not None:
             await pipelines.close()
         await host.stop()
@@ -196,8 +205,7 @@ async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> Non
         if pipelines is not None:
             await pipelines.open()
         await _declare(settings.topics, gateway)
-        if dds is not None:
-            await dds.open()
+        await asyncio.gather(*[bridge.open() for bridge in (dds, kafka) if bridge is not None])
         if peers is not None:
             peers.open_in_background()
     except FieldfareError:
@@ -249,6 +257,14 @@ def _dds_bridge(settings: Settings, host: Host) -> DdsBridge | None:
         lease_seconds=dds.lease_seconds,
     )
     return DdsBridge(HostTransport(host, Identity(dds.tenant, BRIDGE_RIGHTS)), options)
+
+
+def _kafka_bridge(settings: Settings, host: Host, edge: Edge) -> KafkaBridge | None:
+    if not (links := kafka_links(settings, [])):
+        return None
+    from fieldfare.runtime.kafka.bridge import KafkaBridge
+
+    return KafkaBridge(links, lambda tenant: HostTransport(host, Identity(tenant, BRIDGE_RIGHTS)), EdgeView.of(edge))
 
 
 def _peer_bridge(settings: Settings, host: Host) -> PeerBridge | None:

@@ -7,6 +7,7 @@ data folder at that moment.
 from __future__ import annotations
 
 import importlib.util
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from fieldfare.errors import ConfigError, PortTakenError, ServiceError
 from fieldfare.runtime.addresses import Addresses
 from fieldfare.runtime.config import Settings
 from fieldfare.runtime.exposure import check_certificate, check_data_folder, is_development
+from fieldfare.runtime.kafka.options import InflowOptions, OutflowOptions
+from fieldfare.runtime.kafka_config import has_client, kafka_options
 from fieldfare.runtime.listening import bound
 from fieldfare.runtime.peer_config import PeerSettings
 from fieldfare.runtime.tokens import TokenFile
@@ -29,7 +32,7 @@ _BAD_SECRET = "what follows whsec_ must be base64, as in Standard Webhooks"  # n
 def check_startup(settings: Settings) -> None:
     """Raise a ConfigError with everything that is wrong; return if a service can start with these settings."""
     problems: list[str] = []
-    for check in (_check_server, _check_address, _check_webhooks, _check_spark, _check_dds, _check_peers):
+    for check in (_check_server, _check_address, _check_webhooks, _check_spark, _check_dds, _check_kafka, _check_peers):
         try:
             check(settings)
         except ConfigError as error:
@@ -93,6 +96,26 @@ def _check_spark(settings: Settings) -> None:
 def _check_dds(settings: Settings) -> None:
     if settings.dds.domain is not None and importlib.util.find_spec("cyclonedds") is None:
         raise ConfigError("dds.domain: the bridge needs Cyclone DDS: pip install 'fieldfare[dds]'")
+
+
+def _check_kafka(settings: Settings) -> None:
+    if not any(topic.kafka for topic in settings.topics.values()):
+        return
+    problems = [] if has_client() else ["topics: a link to Kafka needs its client: pip install 'fieldfare[kafka]'"]
+    kafka_links(settings, problems)
+    if problems:
+        raise ConfigError(*problems)
+
+
+def kafka_links(settings: Settings, problems: list[str]) -> list[InflowOptions | OutflowOptions]:
+    """The links to Kafka of all topics; what is wrong with them goes to the problems."""
+    links: list[InflowOptions | OutflowOptions] = []
+    for name, topic in settings.topics.items():
+        links += kafka_options(topic.tenant, name, topic.kafka, problems, is_kept=topic.offered.is_kept)
+    names = Counter((link.tenant, link.subscription) for link in links if isinstance(link, OutflowOptions))
+    names.update((link.tenant, f"{link.topic} from {link.source}") for link in links if isinstance(link, InflowOptions))
+    problems += [f"topics: the link {name} to Kafka is there twice" for (_, name), count in names.items() if count > 1]
+    return links
 
 
 def _check_peers(settings: Settings) -> None:

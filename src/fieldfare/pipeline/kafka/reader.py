@@ -52,7 +52,8 @@ class RangeReader:
     topic: KafkaTopic
     group: str
     schema: pa.Schema
-    registry: SchemaRegistry | None = None  # of messages in Avro; None: they are JSON
+    format: str = "json"
+    registry: SchemaRegistry | None = None  # where the schemas of other formats are
 
     def read(self, parts: Sequence[Range]) -> Iterator[pa.RecordBatch]:
         """The events of some ranges, of which no two are of one partition."""
@@ -153,9 +154,9 @@ class RangeReader:
         """What makes columns of messages; an error if they cannot hold values of a column's type."""
         if self.registry is None:
             return JsonEvents.of(self.events)
-        from fieldfare.pipeline.kafka.avro_events import AvroEvents  # it needs a package that others do without
+        from fieldfare.pipeline.kafka.registered_events import RegisteredEvents  # Avro's package is not everybody's
 
-        return AvroEvents.of(self.events, self.registry)
+        return RegisteredEvents(self.events, self.format, self.registry)
 
     @property
     def events(self) -> pa.Schema:

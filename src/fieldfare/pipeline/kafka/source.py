@@ -1,4 +1,4 @@
-"""A Kafka topic as the source of a pipeline's events, each message one JSON object or one record in Avro.
+"""A Kafka topic as the source of a pipeline's events, each message one JSON object or one record in Avro or Protobuf.
 
 Spark streams ranges of offsets only; the messages are read in the Python worker that needs them.
 """
@@ -18,19 +18,20 @@ from pyspark.sql.types import StructType
 from fieldfare.errors import InputError, UnknownSchemaError
 from fieldfare.kafka.address import KafkaTopic
 from fieldfare.kafka.clients import kafka_errors
-from fieldfare.kafka.schema_registry import URL, SchemaRegistry
+from fieldfare.kafka.decoding import check_format
+from fieldfare.kafka.schema_registry import SchemaRegistry
 from fieldfare.kafka.starting import EARLIEST, Beginning, parsed
 from fieldfare.kafka.watching import TopicWatch
 from fieldfare.pipeline.kafka.data_source import KafkaDataSource
 from fieldfare.pipeline.kafka.ranges import Range, divided
 from fieldfare.pipeline.kafka.reader import AssignedRanges, RangeReader
+from fieldfare.pipeline.kafka.registered_events import registered_columns
 from fieldfare.pipeline.kafka.sampling import first_messages, schema_of
 from fieldfare.pipeline.kafka.saved_start import save, saved
 from fieldfare.pipeline.source import save_text, with_system_columns
 from fieldfare.pipeline.stages import BatchInput
 from fieldfare.pipeline.types import arrow_schema
 
-_FORMATS = ("json", "avro")
 _TASK_EVENTS_MIN = 2_000  # fewer are not worth a task of their own
 _SCHEMA = "schema.json"
 
@@ -41,7 +42,7 @@ class KafkaSource:
 
     `state` is a folder inside the checkpoint. `starting` is where a new checkpoint begins: "earliest", "latest", a
     time, or an offset for each partition ("0:120,1:44"). The schema is that of the first messages if it is not given;
-    of messages in Avro it is the latest that the `registry` has for the topic.
+    of messages in Avro or Protobuf it is the latest that the `registry` has for the topic.
     `group` is the consumer group under which Kafka's own tools show how far the pipeline is.
     """
 
@@ -50,7 +51,7 @@ class KafkaSource:
     schema: StructType | str | None = None
     starting: str = EARLIEST
     format: str = "json"
-    registry: SchemaRegistry | None = None  # where the schemas of messages in Avro are
+    registry: SchemaRegistry | None = None  # where the schemas of messages in Avro or Protobuf are
     group: str = "fieldfare"
     events_per_batch_max: int = 100_000
     tasks_per_batch: int = field(default_factory=lambda: os.cpu_count() or 1)
@@ -58,10 +59,7 @@ class KafkaSource:
     def __post_init__(self) -> None:
         if self.events_per_batch_max < 1 or self.tasks_per_batch < 1:
             raise InputError("a batch needs at least one event and one task")
-        if self.format not in _FORMATS:
-            raise InputError(f"format {self.format!r} cannot be read from Kafka: messages are json or avro")
-        if (self.format == "avro") != (self.registry is not None):
-            raise InputError(f"messages in Avro need the address of a schema registry, others none: the setting {URL}")
+        check_format(self.format, self.registry)
         parsed(self.starting)
 
     @property
@@ -88,7 +86,7 @@ class KafkaSource:
         """The topic as Spark streams it."""
         beginning = self._beginning()
         schema = with_system_columns(self._schema(spark, beginning))
-        reader = RangeReader(self.topic, self.group, arrow_schema(spark, schema), self.registry)
+        reader = RangeReader(self.topic, self.group, arrow_schema(spark, schema), self.format, self.registry)
         _ = reader.decoder  # an error if it cannot hold values of a column's type
         spark.dataSource.register(KafkaDataSource)
         options = {
@@ -139,10 +137,8 @@ class KafkaSource:
 
     def _registered(self, registry: SchemaRegistry) -> pa.Schema | None:
         """The columns that the registry's latest schema of the topic has; None if it has none yet."""
-        from fieldfare.pipeline.kafka.avro_events import columns_of
-
         try:
-            return columns_of(registry.latest_of(self.topic.name))
+            return registered_columns(self.format, registry, self.topic.name)
         except UnknownSchemaError:
             return None
         except InputError as error:

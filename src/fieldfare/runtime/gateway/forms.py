@@ -300,6 +300,12 @@ class Pipelines(msgspec.Struct, frozen=True):
     pipelines: list[dict[str, Any]]
 
 
+class KafkaLinks(msgspec.Struct, frozen=True):
+    """How the links between topics and Kafka are."""
+
+    links: list[dict[str, Any]]
+
+
 class TopicSettings(Form, frozen=True):
     """What a topic is."""
 

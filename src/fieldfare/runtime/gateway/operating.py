@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from fieldfare.messages import DeleteTopic, Done, List, Listed
 from fieldfare.runtime.gateway.exchange import REF, Exchange
-from fieldfare.runtime.gateway.forms import DeleteQuery, Pipelines
+from fieldfare.runtime.gateway.forms import DeleteQuery, KafkaLinks, Pipelines
 from fieldfare.runtime.gateway.problems import ProblemError
 from fieldfare.runtime.gateway.requests import Call, json_response
 
@@ -27,6 +27,13 @@ async def delete_topic(call: Call) -> Response:
     async with Exchange(call.gateway, call.identity) as exchange:
         await exchange.ask(DeleteTopic(REF, call.path["topic"], query.force), Done)
     return Response(status_code=204)
+
+
+async def kafka(call: Call) -> Response:
+    """What feeds topics from Kafka, and what they feed."""
+    if not call.identity.may("manage", "*"):
+        raise ProblemError(403, "forbidden", "links to Kafka are shown to tokens with the right to manage all topics")
+    return json_response(KafkaLinks(list(call.gateway.options.kafka(call.identity.tenant))))
 
 
 async def pipelines(call: Call) -> Response:

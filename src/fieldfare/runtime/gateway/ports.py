@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from fieldfare.messages import FRAME_BYTES_MAX, ClientFrame, EdgeFrame, Identity
 from fieldfare.routing.tree.view import TreeView
@@ -54,6 +54,7 @@ class GatewayOptions:
     why_not_ready: Callable[[], str | None] = field(default=lambda: None)
     log_id: Callable[[], str] = field(default=lambda: "")  # of the edge's log; empty: clients are told nothing of logs
     other_edges: Callable[[], Sequence[str]] = field(default=lambda: ())  # URLs for clients, those with most room first
+    kafka: Callable[[str], Sequence[dict[str, Any]]] = field(default=lambda _: ())  # of a tenant: its links to Kafka
     pipelines: Callable[[str], Sequence[PipelineStatus]] = field(default=lambda _: ())  # of a tenant
     tree: Callable[[str], TreeView | None] = field(default=lambda _: None)  # for a tenant; None: there is no tree
     is_development: bool = False  # reached by the names of this machine only, since no token protects it

@@ -16,6 +16,7 @@ from fieldfare.runtime.gateway.forms import (
     DeleteQuery,
     EventAttributes,
     HomeQuery,
+    KafkaLinks,
     LetterCount,
     NewStart,
     NewSubscription,
@@ -78,6 +79,10 @@ ENDPOINTS = (
     Endpoint(
         "DELETE", "/v1/topics/{topic}", "Delete a topic", operating.delete_topic,
         {204: None}, query=DeleteQuery, refusals=(403, 404, 409, 507),
+    ),
+    Endpoint(
+        "GET", "/v1/kafka", "Show what feeds topics from Kafka, and what they feed", operating.kafka,
+        {200: KafkaLinks}, refusals=(403,),
     ),
     Endpoint(
         "GET", "/v1/pipelines", "Show how far the pipelines of Spark topics are behind", operating.pipelines,
