@@ -57,10 +57,12 @@ class RegistryServer:
     def add(self, schema: Any, topic: str | None = None, **more: Any) -> int:
         """Register a schema, as the latest of a topic's values."""
         self._count += 1
-        answer = {"schema": json.dumps(schema), **more}
+        text = schema if more.get("schemaType") == "PROTOBUF" else json.dumps(schema)
+        answer = {"schema": text, **more}
         self.answers[f"/schemas/ids/{self._count}"] = 200, answer
         if topic is not None:
-            self.answers[f"/subjects/{topic}-value/versions/latest"] = 200, {"id": self._count, **answer}
+            for version in ("latest", "1"):
+                self.answers[f"/subjects/{topic}-value/versions/{version}"] = 200, {"id": self._count, **answer}
         return self._count
 
 

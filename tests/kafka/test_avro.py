@@ -179,7 +179,7 @@ def test_a_registry_that_fails_is_told(server: RegistryServer) -> None:
         server.answers["/schemas/ids/7"] = status, {}
         with pytest.raises(error):
             registry.by_id(7)
-    schema_id = server.add(QUOTE, schemaType="PROTOBUF")
+    schema_id = server.add("message Q {}", schemaType="PROTOBUF")
     with pytest.raises(UnknownSchemaError, match="PROTOBUF, and not AVRO"):
         registry.by_id(schema_id).avro()
     with socket.socket() as taken:

@@ -105,7 +105,7 @@ async def test_a_topic_that_is_missing_is_waited_for_and_one_made_anew_is_not_re
     broker: Broker, tmp_path: Path
 ) -> None:
     missing = KafkaTopic(broker.server.address, "missing-at-first")
-    async with linked(tmp_path, inflow(missing), outflow(missing.beside("-out"))) as (edge, bridge):
+    async with linked(tmp_path, inflow(missing), outflow(missing.beside("-out"))) as (_, bridge):
         for status in bridge.statuses():
             await until_state(status, LinkState.WAITING)
             assert "there is no such topic" in status.reason

@@ -12,6 +12,7 @@ from fieldfare.commands.connecting import DEFAULT_URL, CaFile, Service, TokenPat
 from fieldfare.commands.service_subscriptions import moment, span
 from fieldfare.commands.tables import print_table
 from fieldfare.commands.worlds import Store, only_service
+from fieldfare.errors import FieldfareError
 from fieldfare.qos import LIFESPAN_SECONDS
 
 if TYPE_CHECKING:
@@ -66,8 +67,9 @@ def show(
     """
     service = _service(store, url, token_file, ca_file)
     found = service.run(lambda client: client.topic(topic))
+    kafka = _kafka_links(service, topic)
     if as_json:
-        typer.echo(json.dumps(found))
+        typer.echo(json.dumps({**found, **({"kafka": kafka} if kafka else {})}))
         return
     offered = found["offered"]
     lines = {
@@ -83,6 +85,28 @@ def show(
     }
     for label, value in lines.items():
         typer.echo(f"{label}: {value}")
+    for link in kafka:
+        typer.echo(f"kafka: {_in_words(link)}")
+
+
+def _kafka_links(service: Service, topic: str) -> list[dict[str, Any]]:
+    """What feeds a topic from Kafka, and what it feeds; nothing for who may not see it."""
+    from fieldfare.commands.asking import ask
+
+    try:
+        found: dict[str, Any] = ask(service, "/v1/kafka", dict[str, Any], "service")
+    except FieldfareError:
+        return []
+    return [link for link in found.get("links", ()) if link["topic"] == topic]
+
+
+def _in_words(link: dict[str, Any]) -> str:
+    words = [f"{'from' if link['direction'] == 'in' else 'to'} {link['kafka']}", link["state"]]
+    words.append(f"{link['events']:,} events since the service started")
+    if link["behind"] is not None:
+        words.append(f"{link['behind']:,} messages behind")
+    words += [f"{link[name]:,} {name}" for name in ("quarantined", "lost") if link[name]]
+    return ", ".join(words) + (f": {link['reason']}" if link["reason"] else "")
 
 
 @app.command()
