@@ -1,9 +1,10 @@
-"""Messages in Protobuf: what their writers said, by the library's own JSON; and bad ones, which cost themselves only."""
+"""Messages in Protobuf: what their writers said, as the library's own JSON has it; bad ones cost only themselves."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +85,8 @@ _QUOTES = st.fixed_dictionaries(
 @given(_QUOTES)
 def test_values_are_those_of_the_librarys_own_json(quote: Any, rows: ProtobufRows, values: dict[str, Any]) -> None:
     message = quote(**values)
-    told = json_format.MessageToDict(
-        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-    )
+    options = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
+    told = json_format.MessageToDict(message, **options)
     row = rows.row(framed(message.SerializeToString()))
     assert {**row, "volume": str(row["volume"])} == {
         **dict.fromkeys(("at", "venue", "lots", "place")),
@@ -97,12 +97,8 @@ def test_values_are_those_of_the_librarys_own_json(quote: Any, rows: ProtobufRow
 
 @given(st.binary(max_size=40), st.booleans())
 def test_any_bytes_are_read_or_told(rows: ProtobufRows, junk: bytes, has_head: bool) -> None:
-    try:
-        row = rows.row(framed(junk, indexes=b"") if has_head else junk)
-    except BadMessageError as error:
-        assert str(error)
-    else:
-        assert isinstance(row, dict)
+    with suppress(BadMessageError):
+        assert isinstance(rows.row(framed(junk, indexes=b"") if has_head else junk), dict)
 
 
 def test_columns_and_values_of_every_kind(server: RegistryServer, quote: Any) -> None:
@@ -124,7 +120,7 @@ def test_columns_and_values_of_every_kind(server: RegistryServer, quote: Any) ->
     assert (empty["price"], empty["side"], empty["venue"], empty["place"]) == (0.0, "BUY", None, None)
 
 
-def test_the_type_is_that_of_the_indexes(server: RegistryServer, rows: ProtobufRows) -> None:
+def test_the_type_is_that_of_the_indexes(rows: ProtobufRows) -> None:
     assert rows.row(framed(b"\x08\x05", indexes=b"\x04\x02\x00")) == {"x": 5}  # 2 of them: 1, then 0
     for indexes in (b"\x04\x02\x02", b"\x02\x06", b"\x04", b"\x01", b"\x80" * 12, b"\x02\x01"):
         with pytest.raises(BadMessageError):

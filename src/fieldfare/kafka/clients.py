@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from fieldfare.errors import FencedError, InputError, KafkaTopicError, KafkaUnavailableError, MissingDependencyError
@@ -23,6 +25,9 @@ _LOGGER.propagate = False
 
 _GONE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+_REASONS = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}
+_REASON_SECONDS = 60.0
+_reasons: dict[str, tuple[float, str]] = {}  # of brokers: why connections failed last, and when
 _LASTING = {
     KafkaError._AUTHENTICATION,
     KafkaError._INVALID_ARG,
@@ -70,12 +75,24 @@ def admin(topic: KafkaTopic) -> AdminClient:
 
 def _common(topic: KafkaTopic) -> dict[str, Any]:
     return {
+        "error_cb": partial(_note, topic.brokers),
         "client.id": "fieldfare",
         "reconnect.backoff.max.ms": 1_000,
         "socket.keepalive.enable": True,
         **topic.settings,
         "bootstrap.servers": topic.brokers,
     }
+
+
+def _note(brokers: str, error: KafkaError) -> None:
+    """Remember why connections fail: requests only say that they took too long."""
+    if error.code() in _REASONS:
+        _reasons[brokers] = time.monotonic(), error.str()
+
+
+def _reason(brokers: str) -> str:
+    noted_at, reason = _reasons.get(brokers, (0.0, ""))
+    return f" ({reason}: look at the settings)" if reason and time.monotonic() < noted_at + _REASON_SECONDS else ""
 
 
 @contextmanager
@@ -103,4 +120,4 @@ def explained(error: KafkaError, topic: KafkaTopic) -> KafkaTopicError | InputEr
         return InputError(f"{topic}: Kafka's client does not take its settings: {text}")
     if code in _LASTING:
         return KafkaTopicError(f"{topic}: {text}: look at rights and settings")
-    return KafkaUnavailableError(f"{topic}: Kafka does not answer: {text}")
+    return KafkaUnavailableError(f"{topic}: Kafka does not answer: {text}{_reason(topic.brokers)}")

@@ -29,6 +29,7 @@ from fieldfare.runtime import end_with_parent
 from fieldfare.runtime.zookeeper_server import JAVA_HINT, free_ports
 
 _LOOPBACK = "127.0.0.1"
+_PLAIN = "PLAINTEXT"
 _START_SECONDS_MAX = 90.0
 _STOP_SECONDS = 12.0  # a little more than end_with_parent.py gives the server
 _NEVER_RESTARTED = "inf"  # seconds that it must have run to be started again when it ends
@@ -50,18 +51,29 @@ _JVM_OPTIONS = ("-XX:+UseSerialGC", "-Djava.net.preferIPv4Stack=true", "-Dorg.sl
 class KafkaServer:
     """One broker, with its data in a folder. A context manager: inside it serves, afterwards it is gone."""
 
-    def __init__(self, folder: Path, settings: dict[str, str] | None = None, heap_megabytes: int = 512) -> None:
-        """`settings` are added to the broker's own."""
+    def __init__(
+        self,
+        folder: Path,
+        settings: dict[str, str] | None = None,
+        heap_megabytes: int = 512,
+        protocols: tuple[str, ...] = (_PLAIN,),
+    ) -> None:
+        """`settings` are added to the broker's own. It has a listener for each of the protocols, the plain one first."""
         self._folder = folder.absolute()
         self._settings = settings or {}
         self._heap_megabytes = heap_megabytes
+        self._protocols = protocols
         self._ports: list[int] = []
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
         """Where clients connect."""
-        return f"{_LOOPBACK}:{self._ports[0]}"
+        return self.address_of(_PLAIN)
+
+    def address_of(self, protocol: str) -> str:
+        """Where clients connect that speak a protocol, such as SASL_SSL."""
+        return f"{_LOOPBACK}:{self._ports[self._protocols.index(protocol)]}"
 
     def __enter__(self) -> Self:
         try:
@@ -123,7 +135,7 @@ class KafkaServer:
 
     def _launch(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._ports = self._ports or free_ports(2)
+        self._ports = self._ports or free_ports(1 + len(self._protocols))
         config = self._folder / "server.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in self._config().items()), encoding="utf-8")
         java = [_java(), f"-Xmx{self._heap_megabytes}m", *_JVM_OPTIONS, "-cp", f"{kafka_jars()}/*"]
@@ -150,15 +162,18 @@ class KafkaServer:
             )
 
     def _config(self) -> dict[str, object]:
-        clients, controllers = (f"{_LOOPBACK}:{port}" for port in self._ports)
+        clients = ",".join(f"{protocol}://{self.address_of(protocol)}" for protocol in self._protocols)
+        controllers = f"{_LOOPBACK}:{self._ports[-1]}"
         return {
             "process.roles": "broker,controller",
             "node.id": 1,
             "controller.quorum.voters": f"1@{controllers}",
-            "listeners": f"PLAINTEXT://{clients},CONTROLLER://{controllers}",
-            "advertised.listeners": f"PLAINTEXT://{clients}",
+            "listeners": f"{clients},CONTROLLER://{controllers}",
+            "advertised.listeners": clients,
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "listener.security.protocol.map": ",".join(
+                ["CONTROLLER:PLAINTEXT", *(f"{each}:{each}" for each in self._protocols)]
+            ),
             "log.dirs": self._data,
             "auto.create.topics.enable": "false",
             "group.initial.rebalance.delay.ms": 0,
