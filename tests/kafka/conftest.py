@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import check_java
+from tests.kafka.security import SASL_SSL, Authority, made_authority
 
 pytest.importorskip("confluent_kafka")
 
@@ -96,12 +97,19 @@ def _done(futures: dict[Any, Any]) -> None:
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with running_server(tmp_path_factory) as server:
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return made_authority(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[Broker]:
+    with running_server(tmp_path_factory, authority.broker_settings, ("PLAINTEXT", SASL_SSL)) as server:
         yield Broker(server)
 
 
-def running_server(folders: pytest.TempPathFactory) -> KafkaServer:
+def running_server(
+    folders: pytest.TempPathFactory, settings: dict[str, str] | None = None, protocols: tuple[str, ...] = ("PLAINTEXT",)
+) -> KafkaServer:
     """A broker of one's own. Without Maven there is none; CI must have it."""
     check_java()
     from fieldfare.bench.kafka.jars import kafka_jars
@@ -112,4 +120,5 @@ def running_server(folders: pytest.TempPathFactory) -> KafkaServer:
         if os.environ.get("CI") == "true":
             pytest.fail(str(error))
         pytest.skip(str(error))
-    return KafkaServer(folders.mktemp("kafka"), {"log.cleaner.backoff.ms": "100"})
+    settings = {"log.cleaner.backoff.ms": "100", **(settings or {})}
+    return KafkaServer(folders.mktemp("kafka"), settings, protocols=protocols)

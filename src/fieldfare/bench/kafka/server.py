@@ -58,7 +58,7 @@ class KafkaServer:
         heap_megabytes: int = 512,
         protocols: tuple[str, ...] = (_PLAIN,),
     ) -> None:
-        """`settings` are added to the broker's own. It has a listener for each of the protocols, the plain one first."""
+        """`settings` are added to the broker's own. It has a listener for each protocol, the plain one first."""
         self._folder = folder.absolute()
         self._settings = settings or {}
         self._heap_megabytes = heap_megabytes
