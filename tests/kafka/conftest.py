@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,7 +109,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> It
 
 
 def running_server(
-    folders: pytest.TempPathFactory, settings: dict[str, str] | None = None, protocols: tuple[str, ...] = ("PLAINTEXT",)
+    folders: pytest.TempPathFactory,
+    settings: dict[str, str] | None = None,
+    protocols: tuple[str, ...] = ("PLAINTEXT",),
+    folder: Path | None = None,
 ) -> KafkaServer:
     """A broker of one's own. Without Maven there is none; CI must have it."""
     check_java()
@@ -121,4 +125,4 @@ def running_server(
             pytest.fail(str(error))
         pytest.skip(str(error))
     settings = {"log.cleaner.backoff.ms": "100", **(settings or {})}
-    return KafkaServer(folders.mktemp("kafka"), settings, protocols=protocols)
+    return KafkaServer(folder or folders.mktemp("kafka"), settings, protocols=protocols)
