@@ -53,7 +53,6 @@ class Outflow:
                 batch = await _next_batch(inbox)
                 await self._send(inbox, batch)
                 inbox.runner.acknowledge(inbox, batch[-1].position)
-                self.status.events += len(batch)
                 self.status.runs()
         finally:
             inbox.detach()
@@ -97,11 +96,14 @@ class Outflow:
         sender = self._sender
         unsent = [each for each in batch if sender.is_unsent(each.position)]
         too_large: list[int] = []
+        sent = 0
         while unsent:
             messages = [_message(each, self._options.key) for each in unsent]
             found = await self._in_thread(partial(sender.send, messages, batch[-1].position, too_large))
             too_large += found
+            sent = 0 if found else len(messages)
             unsent = [each for each in unsent if each.position not in found] if found else []
+        self.status.events += sent
         for each in [each for each in batch if each.position in too_large]:
             inbox.refuse(each, _TOO_LARGE, None)
             self.status.quarantined += 1

@@ -136,10 +136,12 @@ class TopicReader:
     def _add(self, piece: Piece, offset: int, value: bytes | None) -> None:
         if value is None:
             return  # it says that a key is deleted
-        piece.size_bytes += len(value)
         try:
-            piece.events.append((offset, self._decoder.json(value)))
+            json = self._decoder.json(value)
+            piece.events.append((offset, json))
+            piece.size_bytes += len(json)
         except BadMessageError as error:
+            piece.size_bytes += len(value)
             piece.bad.append((offset, value, str(error)))
 
     def _removed(self, error: KafkaError, partition: int) -> Iterable[Piece]:
