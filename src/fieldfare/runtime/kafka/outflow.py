@@ -95,15 +95,16 @@ class Outflow:
         """Send what was not sent before. What is too large for Kafka becomes a dead letter of the subscription."""
         sender = self._sender
         unsent = [each for each in batch if sender.is_unsent(each.position)]
+        if not unsent:
+            return
         too_large: list[int] = []
-        sent = 0
-        while unsent:
-            messages = [_message(each, self._options.key) for each in unsent]
+        while True:  # the marker tells of those that are refused, also where nothing else is sent
+            messages = [_message(each, self._options.key) for each in unsent if each.position not in too_large]
             found = await self._in_thread(partial(sender.send, messages, batch[-1].position, too_large))
+            if not found:
+                break
             too_large += found
-            sent = 0 if found else len(messages)
-            unsent = [each for each in unsent if each.position not in found] if found else []
-        self.status.events += sent
+        self.status.events += len(messages)
         for each in [each for each in batch if each.position in too_large]:
             inbox.refuse(each, _TOO_LARGE, None)
             self.status.quarantined += 1
