@@ -51,8 +51,10 @@ class Outflow:
             self.status.runs()
             while True:
                 batch = await _next_batch(inbox)
-                await self._send(inbox, batch)
-                inbox.runner.acknowledge(inbox, batch[-1].position)
+                refused = await self._send(inbox, batch)
+                for each in batch:  # one by one: so its window grows with what it takes
+                    if each.position not in refused:
+                        inbox.runner.acknowledge(inbox, each.position)
                 self.status.runs()
         finally:
             inbox.detach()
@@ -91,12 +93,12 @@ class Outflow:
             self.status.lost += 1
             _log.warning("Kafka: %s: events were lost before they were sent: %s", self.status, notice.detail)
 
-    async def _send(self, inbox: Inbox, batch: list[Delivery]) -> None:
-        """Send what was not sent before. What is too large for Kafka becomes a dead letter of the subscription."""
+    async def _send(self, inbox: Inbox, batch: list[Delivery]) -> list[int]:
+        """Send what was not sent before. What is too large for Kafka is refused: a dead letter of the subscription."""
         sender = self._sender
         unsent = [each for each in batch if sender.is_unsent(each.position)]
         if not unsent:
-            return
+            return []
         too_large: list[int] = []
         while True:  # the marker tells of those that are refused, also where nothing else is sent
             messages = [_message(each, self._options.key) for each in unsent if each.position not in too_large]
@@ -108,6 +110,7 @@ class Outflow:
         for each in [each for each in batch if each.position in too_large]:
             inbox.refuse(each, _TOO_LARGE, None)
             self.status.quarantined += 1
+        return too_large
 
 
 async def _next_batch(inbox: Inbox) -> list[Delivery]:
