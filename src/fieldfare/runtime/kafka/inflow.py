@@ -55,17 +55,18 @@ class Inflow:
             self.status.runs()
             reading = self._reading(reader)
             while True:
-                pieces = await reading
+                pieces, behind = await reading
                 reading = self._reading(reader)  # meanwhile
                 by_partition = groupby(sorted(pieces, key=lambda piece: piece.partition), lambda piece: piece.partition)
                 await asyncio.gather(*[self._take(list(group)) for _, group in by_partition])
+                self.status.behind = behind
                 self.status.runs()
                 await self._show(reader)
         finally:
             self._thread.submit(reader.close)
 
-    def _reading(self, reader: TopicReader) -> asyncio.Task[list[Piece]]:
-        task = asyncio.create_task(self._in_thread(reader.read))
+    def _reading(self, reader: TopicReader) -> asyncio.Task[tuple[list[Piece], int | None]]:
+        task = asyncio.create_task(self._in_thread(lambda: (reader.read(), reader.behind())))
         task.add_done_callback(lambda task: task.cancelled() or task.exception())  # it may come when nobody waits
         return task
 
@@ -109,12 +110,11 @@ class Inflow:
             self._shown_at = time.monotonic()
             offsets, log_id = self._offsets(), self._edge.log_id()
 
-            def show() -> int:
+            def show() -> None:
                 reader.require_alone(log_id)
                 reader.show(offsets, log_id)
-                return reader.behind()
 
-            self.status.behind = await self._in_thread(show)
+            await self._in_thread(show)
 
     # Messages
 

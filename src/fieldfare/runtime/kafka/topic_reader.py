@@ -80,13 +80,14 @@ class TopicReader:
         with kafka_errors(self._topic):
             self._client.assign([TopicPartition(self._topic.name, *place) for place in offsets.items()])
 
-    def behind(self) -> int:
-        """How many offsets are known that have not been read."""
+    def behind(self) -> int | None:
+        """How many offsets are known that have not been read; None: that is not known yet."""
         behind = 0
-        with suppress(KafkaException):
-            for partition, offset in self._offsets.items():
-                _, high = self._client.get_watermark_offsets(TopicPartition(self._topic.name, partition), cached=True)
-                behind += max(0, high - offset)
+        for partition, offset in self._offsets.items():
+            _, high = self._client.get_watermark_offsets(TopicPartition(self._topic.name, partition), cached=True)
+            if high < 0:
+                return None
+            behind += max(0, high - offset)
         return behind
 
     def read(self) -> list[Piece]:
