@@ -153,7 +153,7 @@ def doom_outflow(phase: str) -> None:
 
 
 async def run_in(topic: KafkaTopic, folder: Path) -> None:
-    async with linked(folder, inflow(topic)) as (edge, bridge):
+    async with linked(folder, inflow(topic, group=folder.name)) as (edge, bridge):
         await until(lambda: all_read(bridge), bridge)
         told = {name: await events_of(edge, name) for name in ("news", "news-quarantine")}
     (folder / "told.json").write_text(json.dumps(told))

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from fieldfare.kafka.address import KafkaTopic
 from fieldfare.kafka.clients import ANSWER_SECONDS, kafka_errors, producer
 
 COMMIT_SECONDS = 30.0
+_LIMIT_MIN = 1_000  # librdkafka takes no less
 _FRAME_BYTES = 10_000  # what Kafka adds to a message, and more
 _PRODUCER_SETTINGS = {
     "compression.type": "lz4",
@@ -29,6 +30,23 @@ def transactional_producer(topic: KafkaTopic, transactional_id: str, message_byt
     with kafka_errors(topic):
         client.init_transactions(COMMIT_SECONDS)
     return client
+
+
+def topic_limit(topic: KafkaTopic, asker: AdminClient, bytes_max: int) -> int:
+    """How large a message may be: as the topic says, if it says less. Then librdkafka refuses a larger one by itself.
+
+    Else a broker would refuse the larger one with all that are in one batch with it.
+    """
+    with kafka_errors(topic):
+        place = ConfigResource(ConfigResource.Type.TOPIC, topic.name)
+        (asked,) = asker.describe_configs([place], request_timeout=ANSWER_SECONDS).values()
+        try:
+            limit = int(asked.result()["max.message.bytes"].value)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:  # it may be written to, but not looked at
+                return bytes_max
+            raise
+    return min(bytes_max, max(_LIMIT_MIN, limit) - _FRAME_BYTES)
 
 
 def make_missing(topic: KafkaTopic, asker: AdminClient, wanted: Sequence[NewTopic]) -> None:

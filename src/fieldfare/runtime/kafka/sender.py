@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from fieldfare.errors import InputError, KafkaUnavailableError
 from fieldfare.kafka.address import KafkaTopic
 from fieldfare.kafka.clients import admin, fenced, kafka_errors
 from fieldfare.kafka.markers import MARKERS_SUFFIX, last_marker, markers_topic
-from fieldfare.kafka.sending import COMMIT_SECONDS, make_missing, send_message, transactional_producer
+from fieldfare.kafka.sending import COMMIT_SECONDS, make_missing, send_message, topic_limit, transactional_producer
 from fieldfare.kafka.watching import TopicWatch
 from fieldfare.runtime.kafka.options import EdgeView
 
@@ -67,7 +67,7 @@ class Sender:
         make_missing(self._topic, asker, [markers_topic(self._markers)])
         if self._has_claimed:  # so as not to fence another run whose claim can be seen
             self._require_claim(last_marker(self._markers, asker, self._id, EdgeMarker, stable=True))
-        client = transactional_producer(self._topic, self._id, _MESSAGE_BYTES_MAX)
+        client = transactional_producer(self._topic, self._id, topic_limit(self._topic, asker, _MESSAGE_BYTES_MAX))
         found = last_marker(self._markers, asker, self._id, EdgeMarker)
         if self._has_claimed:
             self._require_claim(found)
@@ -132,15 +132,11 @@ class Sender:
         self._producer, self.sent, self._refused = client, position, refused
 
     def _send(self, client: Producer, message: Outgoing, too_large: list[int] | None) -> None:
-        def delivered(error: KafkaError | None, _: Message) -> None:
-            if error is not None and too_large is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                too_large.append(message.position)
-
-        more: dict[str, Any] = {"headers": message.headers, "on_delivery": delivered}
         try:
-            send_message(client, self._topic.name, message.value, message.key, **more)
+            send_message(client, self._topic.name, message.value, message.key, headers=message.headers)
         except KafkaException as error:
-            delivered(error.args[0], Message())
+            if too_large is not None and error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                too_large.append(message.position)
             raise
 
     def _require_claim(self, found: EdgeMarker | None) -> None:
