@@ -25,6 +25,7 @@ from fieldfare.commands import (
     peers,
     pipeline,
     placement,
+    plan,
     run,
     service,
     subscriptions,
@@ -73,6 +74,7 @@ for command in (service.serve, brokers.broker, service.publish, service.subscrib
     app.command()(command)
 app.command()(run.run)
 app.command()(placement.placement)
+app.command()(plan.plan)
 app.command()(peers.peer)
 app.command()(peers.peers)
 app.command()(peers.admit)

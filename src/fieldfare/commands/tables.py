@@ -9,6 +9,6 @@ from rich.console import Console, RenderableType
 _PIPE_COLUMNS = 160
 
 
-def print_table(table: RenderableType) -> None:
-    """Print a table, or several, without cutting it where nobody watches."""
-    Console(width=None if sys.stdout.isatty() else _PIPE_COLUMNS).print(table)
+def print_table(table: RenderableType, columns: int = _PIPE_COLUMNS) -> None:
+    """Print a table, or several, without cutting it where nobody watches; there it has so many columns."""
+    Console(width=None if sys.stdout.isatty() else columns).print(table)

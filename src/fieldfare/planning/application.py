@@ -98,6 +98,23 @@ class Application(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         """Connections of subscribers."""
         return self.connections or self.subscribers
 
+    def part(self, parts: int) -> Application:
+        """One of so many equal parts: a topic of its own, with its own subscriptions, events and clients."""
+        if parts == 1:
+            return self
+        peak = self.peak_events_per_second
+        return msgspec.structs.replace(
+            self,
+            subscriptions=max(1, self.subscriptions // parts),
+            events_per_second=self.events_per_second / parts,
+            peak_events_per_second=None if peak is None else peak / parts,
+            matches_per_event=min(self.matches_per_event, self.subscriptions // parts),
+            subscribers=max(1, self.subscribers // parts),
+            connections=max(1, self.open_connections // parts),
+            publishers=max(1, self.publishers // parts),
+            changes_per_second=self.changes_per_second / parts,
+        )
+
     def to_toml(self) -> str:
         """As a file that `load_application` reads; what is as usual is written too, so that it can be changed."""
         lines = []

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from fieldfare.errors import ApplicationError, NodesError
+from fieldfare.errors import ApplicationError
 from fieldfare.planning.application import Application
 from fieldfare.planning.costs import Costs
 from fieldfare.planning.nodes import Nodes
@@ -23,6 +23,7 @@ MEMBERS_MAX = 256  # of a way that is looked at
 _BISECTIONS = 13  # to a fifth of a percent
 _SPAN = 1_000.0  # how far away a threshold is looked for: a thousand times as much, or as little
 _GAIN_MIN = 1.05  # less is no reason to take more nodes
+_IN_VAIN_MAX = 2  # larger sizes that are no better: then larger ones are not tried
 _ROOM = 0.7  # of its throughput that a way is planned to use, so that a number of nodes is not just enough
 
 
@@ -44,6 +45,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     recommended: Prediction
     thresholds: tuple[Threshold, ...]
     is_reference: bool  # whether costs were measured elsewhere
+    parts: int = 1  # topics that the events have to be divided into, each run in the recommended way
 
     @property
     def is_enough(self) -> bool:
@@ -51,17 +53,36 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return self.recommended.is_enough
 
 
-def plan(application: Application, costs: Costs, nodes: Nodes) -> Plan:
-    """Predict every way, choose one, and look for what would change the choice."""
-    predictions = tuple(best_of_kinds(application, costs, nodes))
+def plan(application: Application, costs: Costs, nodes: Nodes, *, with_thresholds: bool = True) -> Plan:
+    """Predict every way, choose one, and look for what would change the choice, which takes longest."""
+    parts, predictions = _divided(application, costs, nodes)
     recommended = chosen(predictions)
+    changes = thresholds(application.part(parts), recommended, costs, nodes) if with_thresholds else ()
     return Plan(
         application=application,
         predictions=predictions,
         recommended=recommended,
-        thresholds=tuple(thresholds(application, recommended, costs, nodes)),
+        thresholds=tuple(changes),
         is_reference=costs.origin.is_reference,
+        parts=parts,
     )
+
+
+def _divided(application: Application, costs: Costs, nodes: Nodes) -> tuple[int, tuple[Prediction, ...]]:
+    """Predictions of all kinds; where none is enough, for one of the parts that take the fewest nodes in all."""
+    whole = tuple(best_of_kinds(application, costs, nodes))
+    cores = math.inf if nodes.may_grow else sum(size.cores for size in nodes.sizes)
+    if chosen(whole).is_enough:
+        return 1, whole
+    divided = []
+    for parts in _PARTS:
+        found = tuple(best_of_kinds(application.part(parts), costs, nodes))
+        best = chosen(found)
+        if best.is_enough and best.processes * parts <= cores:
+            divided.append((best.nodes * parts, best.processes * parts, parts, found))
+            if best.processes == 1:
+                break
+    return min(divided, key=lambda each: each[:3])[2:] if divided else (1, whole)
 
 
 def best_of_kinds(application: Application, costs: Costs, nodes: Nodes) -> Iterator[Prediction]:
@@ -72,19 +93,20 @@ def best_of_kinds(application: Application, costs: Costs, nodes: Nodes) -> Itera
 
 def best_of_kind(kind: WayKind, application: Application, costs: Costs, nodes: Nodes) -> Prediction:
     """The smallest of a kind that is enough. Sizes grow until one is, or until more of them make it no better."""
-    best: Prediction | None = None
-    for size in _sizes(kind, nodes):
-        found = chosen([predict(application, way, costs, nodes) for way in ways_of(kind, size)])
-        if best is None or _rank(found) < _rank(best):
-            gained = best is None or _is_much_better(found, best)
-            best = found
-        else:
-            gained = False
-        if not gained or (best.is_enough and best.utilisation <= _ROOM):
+    sizes = iter(_sizes(kind, nodes))
+    best = _best_of_size(kind, next(sizes), application, costs, nodes)
+    in_vain = 0
+    for size in sizes:
+        if (best.is_enough and best.utilisation <= _ROOM) or in_vain == _IN_VAIN_MAX:
             break
-    if best is None:
-        raise NodesError(f"there is no room for {kind}")
+        found = _best_of_size(kind, size, application, costs, nodes)
+        in_vain = 0 if _is_much_better(found, best) else in_vain + 1
+        best = chosen([best, found])
     return best
+
+
+def _best_of_size(kind: WayKind, size: int, application: Application, costs: Costs, nodes: Nodes) -> Prediction:
+    return chosen([predict(application, way, costs, nodes) for way in ways_of(kind, size)])
 
 
 def _is_much_better(found: Prediction, before: Prediction) -> bool:
@@ -126,10 +148,11 @@ def _sizes(kind: WayKind, nodes: Nodes) -> Iterator[int]:
         yield 1
         return
     cores = sum(size.cores for size in nodes.sizes)
-    most = MEMBERS_MAX if nodes.may_grow else max(1, cores - (kind is not WayKind.PEERS and kind is not WayKind.TREE))
+    most = MEMBERS_MAX if nodes.may_grow else max(2, cores - (kind is not WayKind.PEERS and kind is not WayKind.TREE))
     yield from (size for size in _SIZES if size <= most)
 
 
+_PARTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 

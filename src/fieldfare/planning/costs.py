@@ -66,6 +66,7 @@ class EdgeCost(msgspec.Struct, frozen=True, kw_only=True):
     write_seconds: float  # to begin a write to a connection
     message_seconds: float  # for each delivery in it
     flush_seconds: float  # to bring a round to the disk
+    delay_seconds: float  # from a publisher to a subscriber, beside rounds: sockets, two clients
     byte_seconds: float  # for each byte that is read or written
     tail_seconds: float
     bytes_per_subscription: float  # beside the index

@@ -29,7 +29,7 @@ def one_edge(application: Application, costs: Costs) -> Work:
     """`fieldfare serve`."""
     station = edge_station(application, costs, application.subscriptions)
     return Work(
-        paths=(Path(1.0, (station,)),),
+        paths=(Path(1.0, (station,), costs.edge.delay_seconds),),
         members=1,
         member_bytes=edge_bytes(application, costs, 1),
         member_network=_larger(application, costs, 1.0, application.matches_per_event),
@@ -49,11 +49,12 @@ def star(application: Application, costs: Costs, edges: int) -> Work:
         costs={"links": costs.link.event_seconds * (1.0 + reached)},
         tail_seconds=costs.link.tail_seconds,
     )
-    hops = 2 * costs.link.hop_seconds + application.network_seconds
+    delay = costs.edge.delay_seconds
+    hops = delay + 2 * costs.link.hop_seconds + application.network_seconds
     moved = application.event_bytes + costs.link.event_bytes
     carried = _larger(application, costs, 1.0, application.matches_per_event)
     return Work(
-        paths=(Path(local, (edge,)), Path(1.0 - local, (edge, relay, edge), hops)),
+        paths=(Path(local, (edge,), delay), Path(1.0 - local, (edge, relay, edge), hops)),
         members=edges,
         helpers=1,
         member_bytes=edge_bytes(application, costs, edges),
@@ -76,9 +77,10 @@ def tree(application: Application, costs: Costs, brokers: int) -> Work:
     broker = _shared_edge(application, costs, brokers, arrivals, links=2.0 * crossed, origins=1.0 + crossed)
     moved = application.event_bytes + costs.link.event_bytes
     carried = _larger(application, costs, 1.0, application.matches_per_event)
-    hops = distance * costs.link.hop_seconds + application.network_seconds
+    delay = costs.edge.delay_seconds
+    hops = delay + distance * costs.link.hop_seconds + application.network_seconds
     return Work(
-        paths=(Path(local, (broker,)), Path(1.0 - local, (broker,) * (1 + round(distance)), hops)),
+        paths=(Path(local, (broker,), delay), Path(1.0 - local, (broker,) * (1 + round(distance)), hops)),
         members=brokers,
         member_bytes=edge_bytes(application, costs, brokers),
         member_network=(carried + 2.0 * moved * crossed) / brokers,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,15 +53,12 @@ class Nodes(msgspec.Struct, frozen=True):
             raise NodesError(f"there must be 1 to {NODES_MAX:,} nodes, not {count}")
         return Nodes(tuple(NodeSize(name=f"node-{number + 1}", **size) for number in range(count)), may_grow=False)
 
-    @property
-    def most(self) -> int:
-        """How many can be taken."""
-        return NODES_MAX if self.may_grow else len(self.sizes)
-
-    def first(self, count: int) -> tuple[NodeSize, ...]:
-        """So many nodes, the fastest first; where more are asked for than there are, more like the last of them."""
-        ordered = sorted(self.sizes, key=lambda size: -size.speed * size.cores)
-        return (*ordered[:count], *[self.sizes[-1]] * (count - len(ordered)))
+    def in_order(self, most: int) -> Iterator[NodeSize]:
+        """The nodes, the fastest first; where more may be taken, then more like the last, so many in all."""
+        yield from sorted(self.sizes, key=lambda size: -size.speed * size.cores)
+        if self.may_grow:
+            for number in range(len(self.sizes), most):
+                yield msgspec.structs.replace(self.sizes[-1], name=f"{self.sizes[-1].name}-{number + 1}")
 
 
 def load_nodes(file: Path) -> Nodes:

@@ -7,6 +7,8 @@ where the way is saturated. Everything is per the application's events, of which
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from itertools import accumulate
 
 import msgspec
 import numpy as np
@@ -19,6 +21,8 @@ from fieldfare.planning.spark_ways import on_spark
 from fieldfare.planning.stations import Floats, Station, latencies, mixed, total
 from fieldfare.planning.ways import Way, WayKind
 from fieldfare.planning.work import Work
+
+_NETWORK_SHARE = 0.7  # of a link, that is planned to be used
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,8 +60,8 @@ def predict(application: Application, way: Way, costs: Costs, nodes: Nodes) -> P
     """What this way would do for the application, on the first of the nodes."""
     work = work_of(application, way, costs)
     rate = application.carried_events_per_second
-    used = _nodes_used(work, nodes)
-    speed = _mean_speed(work, used)
+    used = processes_on(work, nodes, rate)
+    speed = _mean_speed(used)
     limits = _limits(work, used, speed)
     limit = min(limits, key=limits.__getitem__)
     throughput = limits[limit]
@@ -69,7 +73,7 @@ def predict(application: Application, way: Way, costs: Costs, nodes: Nodes) -> P
         latency_p99_seconds=p99,
         throughput_events=throughput,
         memory_bytes_per_node=memory,
-        network_bytes_per_node=rate * _network_per_event(work, used),
+        network_bytes_per_node=rate * max(_carried(work, members, helpers) for _, members, helpers in used),
         nodes=len(used),
         processes=work.members + work.helpers,
         limited_by=limit,
@@ -80,7 +84,8 @@ def predict(application: Application, way: Way, costs: Costs, nodes: Nodes) -> P
         notes=work.notes,
         extrapolated=_extrapolated(application, way, costs),
     )
-    return msgspec.structs.replace(found, unmet=_unmet(application, found, nodes))
+    cores = sum(size.cores for size, _, _ in used)
+    return msgspec.structs.replace(found, unmet=_unmet(application, found, cores))
 
 
 def work_of(application: Application, way: Way, costs: Costs) -> Work:
@@ -99,30 +104,50 @@ def work_of(application: Application, way: Way, costs: Costs) -> Work:
     return on_spark(application, way, costs)
 
 
-def _nodes_used(work: Work, nodes: Nodes) -> tuple[NodeSize, ...]:
-    """The fewest nodes, the fastest first, whose cores are enough for the processes; all, if they are not."""
-    processes, count, cores = work.members + work.helpers, 0, 0
-    ordered = nodes.first(max(len(nodes.sizes), processes))
-    while cores < processes and count < min(nodes.most, len(ordered)):
-        cores += ordered[count].cores
-        count += 1
-    return ordered[:count]
+Placed = list[tuple[NodeSize, int, int]]  # a node, and the members and helpers on it
 
 
-def _mean_speed(work: Work, used: tuple[NodeSize, ...]) -> float:
-    """Of the cores that processes get. Where there are too few cores, processes share them."""
+def processes_on(work: Work, nodes: Nodes, events_per_second: float) -> Placed:
+    """The fewest nodes, the fastest first, on which processes have a core each, and memory and network are enough.
+
+    Where no number of nodes is enough, all are taken, and what is too small is shared.
+    """
     processes = work.members + work.helpers
-    speeds = [size.speed for size in used for _ in range(size.cores)][:processes]
+    ordered = list(nodes.in_order(processes))
+    cores = list(accumulate(size.cores for size in ordered))
+    least = min(bisect_left(cores, processes) + 1, len(ordered))
+    for count in range(least, min(len(ordered), processes) + 1):
+        placed = _spread(work, ordered[:count])
+        if _memory(work, placed)[1] >= 0 and events_per_second <= _NETWORK_SHARE * _network_limit(work, placed):
+            return placed
+    return _spread(work, ordered[: max(least, min(len(ordered), processes))])
+
+
+def _spread(work: Work, sizes: list[NodeSize]) -> Placed:
+    """Processes on all of these nodes, by their cores."""
+    processes, cores = work.members + work.helpers, sum(size.cores for size in sizes)
+    helpers, placed, given, seen = work.helpers, [], 0, 0
+    for size in sizes:
+        seen += size.cores
+        here = round(processes * seen / cores) - given
+        given += here
+        helping = min(helpers, here)
+        helpers -= helping
+        placed.append((size, here - helping, helping))
+    return placed
+
+
+def _mean_speed(used: Placed) -> float:
+    """Of the cores that processes get: work is shared by speed. Where processes share cores, each gets less."""
+    processes = sum(members + helpers for _, members, helpers in used)
+    speeds = [size.speed for size, members, helpers in used for _ in range(min(size.cores, members + helpers))]
     return sum(speeds) / processes
 
 
-def _limits(work: Work, used: tuple[NodeSize, ...], speed: float) -> dict[str, float]:
+def _limits(work: Work, used: Placed, speed: float) -> dict[str, float]:
     """Events per second that each station and the network allow, by its name and what it is busiest with."""
     limits = {_limit_name(station): station.throughput * speed for station in work.stations}
-    carried = _network_per_event(work, used)
-    if carried > 0:
-        limits["the network of a node"] = min(size.network_bytes_per_second for size in used) / carried
-    return limits
+    return limits | {"the network of a node": _network_limit(work, used)}
 
 
 def _limit_name(station: Station) -> str:
@@ -154,26 +179,24 @@ def at_speed(station: Station, speed: float) -> Station:
     )
 
 
-def _memory(work: Work, used: tuple[NodeSize, ...]) -> tuple[float, float]:
+def _memory(work: Work, used: Placed) -> tuple[float, float]:
     """Of the node that needs most; and of the node with the least to spare, what is left."""
-    members, helpers = work.members, work.helpers
-    needs, left = 0.0, math.inf
-    cores = sum(size.cores for size in used)
-    crowding = max(1.0, (members + helpers) / cores)  # processes on a core
-    for size in used:
-        room = math.ceil(size.cores * crowding)
-        helping = min(helpers, room)
-        serving = min(members, room - helping)
-        helpers, members = helpers - helping, members - serving
-        need = work.node_bytes + helping * work.helper_bytes + serving * work.member_bytes
-        needs, left = max(needs, need), min(left, size.memory_bytes - need)
-    return needs, left
+    needs = [
+        (size, work.node_bytes + members * work.member_bytes + helpers * work.helper_bytes)
+        for size, members, helpers in used
+    ]
+    return max(need for _, need in needs), min(size.memory_bytes - need for size, need in needs)
 
 
-def _network_per_event(work: Work, used: tuple[NodeSize, ...]) -> float:
-    """Bytes of the node that carries most; nothing, where everything is on one and clients are, too."""
-    each = math.ceil(work.members / len(used))
-    return max(each * work.member_network, work.helper_network)
+def _network_limit(work: Work, used: Placed) -> float:
+    """Events of the application per second that the links of the nodes carry."""
+    carried = [(size, _carried(work, members, helpers)) for size, members, helpers in used]
+    return min((size.network_bytes_per_second / each for size, each in carried if each > 0), default=math.inf)
+
+
+def _carried(work: Work, members: int, helpers: int) -> float:
+    """Bytes for an event of the application, at a node with so many processes."""
+    return members * work.member_network + helpers * work.helper_network
 
 
 def _delivers(application: Application, kind: WayKind) -> bool:
@@ -186,7 +209,7 @@ def _delivers(application: Application, kind: WayKind) -> bool:
             return True
 
 
-def _unmet(application: Application, found: Prediction, nodes: Nodes) -> tuple[str, ...]:
+def _unmet(application: Application, found: Prediction, cores: int) -> tuple[str, ...]:
     problems = []
     if not found.delivers:
         problems.append(f"it does not deliver to {application.delivery}")
@@ -196,7 +219,7 @@ def _unmet(application: Application, found: Prediction, nodes: Nodes) -> tuple[s
         problems.append("too slow")
     if not found.fits_memory:
         problems.append("too much memory")
-    if found.processes > sum(size.cores for size in nodes.first(found.nodes)):
+    if found.processes > cores:
         problems.append("too few cores")
     return tuple(problems)
 

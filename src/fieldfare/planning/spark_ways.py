@@ -34,11 +34,11 @@ def on_spark(application: Application, way: Way, costs: Costs, interval_seconds:
     spark = costs.spark
     pairs = application.matches_per_event * spark.pair_bytes
     stations: tuple[Station, ...] = (station,)
-    helpers, helper_bytes, helper_network = 0, 0.0, 0.0
+    helpers, helper_bytes, helper_network, delay = 0, 0.0, 0.0, 0.0
     notes = []
     if application.delivery is Delivery.CLIENTS:
         edge = edge_station(application, costs, 0)
-        stations = (edge, station, edge)
+        stations, delay = (edge, station, edge), costs.edge.delay_seconds
         helpers, helper_bytes = 1, edge_bytes(application, costs, 1)
         bytes_each = application.event_bytes + costs.edge.delivery_bytes
         helper_network = bytes_each * max(2.0, 1.0 + application.matches_per_event)
@@ -46,7 +46,7 @@ def on_spark(application: Application, way: Way, costs: Costs, interval_seconds:
     if application.durability is Durability.NONE:
         notes.append("the pipeline keeps everything on disk, asked or not")
     return Work(
-        paths=(Path(1.0, stations),),
+        paths=(Path(1.0, stations, delay),),
         members=way.nodes,
         helpers=helpers,
         member_bytes=spark.worker_bytes + held,

@@ -63,5 +63,5 @@ class Way(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.kind is WayKind.CLUSTERS:
-            return f"clusters of {self.nodes}, R {self.replicas}, H {self.hops}"
+            return f"clusters of {self.nodes} (R {self.replicas}, H {self.hops})"
         return str(self.kind) if self.nodes == 1 else f"{self.kind} of {self.nodes}"

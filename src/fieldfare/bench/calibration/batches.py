@@ -1,0 +1,122 @@
+"""What Spark costs: micro-batches of the real pipeline, and its stages with few and with many events."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec.structs import replace
+
+from fieldfare.bench.spatial import bluedove
+from fieldfare.bench.streaming import stream
+from fieldfare.bench.workload import Size, WantedRanges, Workload
+from fieldfare.errors import MissingDependencyError
+from fieldfare.forwarding import Load, Policy
+from fieldfare.matching.bounds import box_table
+from fieldfare.partitioning.plan import LayoutKind, LayoutPlan
+from fieldfare.planning.costs import MatchCost, SparkCost
+from fieldfare.store.base import ALL, Contents, Order, save_base
+from fieldfare.store.parts import Version
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_FEW, _MANY = 2_000, 400_000
+_SUBSCRIPTIONS = 10_000
+_STREAM_SECONDS, _STREAM_RATE = 4.0, 2_000
+_REPEATS = 3
+
+
+def spark_cost(reference: SparkCost, match: MatchCost, progress: Callable[[str], None]) -> SparkCost:
+    """Costs of the pipeline on all cores of this machine."""
+    try:
+        from fieldfare.pipeline.spark_session import spark_session
+    except ImportError as error:
+        raise MissingDependencyError("Spark is not installed: pip install 'fieldfare[spark]'") from error
+    progress("Spark: starting")
+    with tempfile.TemporaryDirectory(prefix="fieldfare-calibration-", ignore_cleanup_errors=True) as scratch:
+        folder = Path(scratch)
+        narrow, wide = (_workload(width) for width in (50.0, 250.0))
+        with spark_session("fieldfare-calibration", folder / "spark.log") as spark:
+            progress("Spark: micro-batches")
+            streamed = stream(spark, narrow, folder / "stream", _STREAM_RATE, _STREAM_SECONDS)
+            progress("Spark: stages")
+            with _timed(spark, folder, narrow) as seconds:
+                few, many = seconds(LayoutKind.REPLICATED, _FEW), seconds(LayoutKind.REPLICATED, _MANY)
+                divided_few, divided = seconds(LayoutKind.MULTI, _FEW), seconds(LayoutKind.MULTI, _MANY)
+            with _timed(spark, folder, wide) as seconds:
+                wide_many = seconds(LayoutKind.REPLICATED, _MANY)
+            cores = spark.sparkContext.defaultParallelism
+    together = 1.0 + (cores - 1.0) * reference.core_gain
+    matches = [_matches(each) for each in (narrow, wide)]
+    pair = max(1e-10, (wide_many - many) / _MANY * together / (matches[1] - matches[0]) - match.match_seconds)
+    event = (many - few) / (_MANY - _FEW) * together
+    rest = max(1e-7, event - match.seconds(_SUBSCRIPTIONS, matches[0]) - pair * matches[0])
+    dispatch = max(1e-8, (divided - divided_few) / (_MANY - _FEW) * together - event)
+    batch = max(1e-3, streamed.batch_seconds - _STREAM_RATE * streamed.batch_seconds * event / together)
+    return replace(
+        reference,
+        batch_seconds=batch,
+        shuffle_seconds=max(0.0, divided_few - few),
+        read_seconds=rest / 2,
+        write_seconds=rest / 2,
+        dispatch_seconds=dispatch,
+        match_seconds=pair,
+        tail_seconds=max(0.0, streamed.latency_p99_seconds - streamed.latency_p50_seconds - batch / 2),
+    )
+
+
+def _workload(width: float) -> Workload:
+    return bluedove("bluedove", Size(_SUBSCRIPTIONS, width, _MANY), np.random.default_rng(1))
+
+
+def _matches(workload: Workload) -> float:
+    return float(np.mean([len(workload.brute_force(row)) for row in range(100)]))
+
+
+@contextmanager
+def _timed(spark: SparkSession, folder: Path, workload: Workload) -> Iterator[Callable[[LayoutKind, int], float]]:
+    """A function that tells the median seconds of a batch of so many events, written and committed."""
+    from fieldfare.pipeline.dispatch import Forwarding
+    from fieldfare.pipeline.output import OutputFolder, WriteOptions
+    from fieldfare.pipeline.reports import BatchReport
+    from fieldfare.pipeline.stages import INTEGER_IDS, BatchInput, BatchPlan, written
+
+    events = workload.events.append_column("event_id", pa.array(np.arange(len(workload.events))))
+    place = folder / f"events-{workload.width}"
+    place.mkdir()
+    for number in range(4):
+        pq.write_table(events.slice(number * _MANY // 4, _MANY // 4), place / f"{number}.parquet")
+    pq.write_table(events.slice(0, _FEW), folder / f"few-{workload.width}.parquet")
+    bounds = {name: (c.low, c.high) for name, c in workload.columns.items() if isinstance(c, WantedRanges)}
+    table = pa.table({"number": workload.ids, "subscription_id": workload.ids})
+    contents = Contents("calibration", 1, table, box_table(len(workload), bounds))
+
+    def seconds(kind: LayoutKind, count: int) -> float:
+        layout = LayoutPlan(kind, 1 if kind is LayoutKind.REPLICATED else 2)
+        base = save_base(contents, folder / f"snapshots-{kind}-{workload.width}", Order(ALL, layout))
+        load = Load.unmeasured(np.array(base.manifest.part_sizes, np.int64))
+        plan = BatchPlan(Version(str(base.folder), None, 1), Forwarding(Policy.ADAPTIVE, load), INTEGER_IDS)
+        source = place if count == _MANY else folder / f"few-{workload.width}.parquet"
+        batch = BatchInput.of(spark.read.parquet(str(source)))
+        times = []
+        for _ in range(_REPEATS + 1):
+            output = OutputFolder(folder / "output", "calibration")
+            output.prepare()
+            began = time.perf_counter()
+            rows = written(batch, plan, output.stage(0), WriteOptions()).collect()
+            output.commit(0, BatchReport.decode(bytes(row[0]) for row in rows).files)
+            times.append(time.perf_counter() - began)
+            shutil.rmtree(output.folder)
+        return statistics.median(times[1:])
+
+    yield seconds
