@@ -1,4 +1,4 @@
-"""`fieldfare plan --calibrate`: about two minutes on a quiet machine. A part that cannot run here keeps the reference."""
+"""`fieldfare plan --calibrate`: two minutes on a quiet machine. What cannot run here keeps the reference's costs."""
 
 from __future__ import annotations
 
