@@ -140,8 +140,8 @@ def together_view(found: Together) -> Group:
         "cores",
         "memory",
         "p99",
-        "at most, alone",
-        "at most, beside the others",
+        "alone at most",
+        "here at most",
         "nodes",
     ):
         table.add_column(heading, justify="left" if heading in {"application", "way", "nodes"} else "right")

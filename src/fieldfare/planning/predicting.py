@@ -147,7 +147,7 @@ def _mean_speed(used: Placed) -> float:
 def _limits(work: Work, used: Placed, speed: float) -> dict[str, float]:
     """Events per second that each station and the network allow, by its name and what it is busiest with."""
     limits = {_limit_name(station): station.throughput * speed for station in work.stations}
-    return limits | {"the network of a node": _network_limit(work, used)}
+    return limits | {"a node's network": _network_limit(work, used)}
 
 
 def _limit_name(station: Station) -> str:
@@ -212,7 +212,7 @@ def _delivers(application: Application, kind: WayKind) -> bool:
 def _unmet(application: Application, found: Prediction, cores: int) -> tuple[str, ...]:
     problems = []
     if not found.delivers:
-        problems.append(f"it does not deliver to {application.delivery}")
+        problems.append(f"no delivery to {application.delivery}")
     if found.is_saturated:
         problems.append(f"saturated: {found.limited_by}")
     elif found.latency_p99_seconds > application.latency_seconds_max:
