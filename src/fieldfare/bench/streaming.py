@@ -28,7 +28,7 @@ _FILES_PER_SECOND = 10
 _WARM_UP_SECONDS = 8.0  # or as long as the measurement, if that is shorter
 _CHANGES_MAX = 10_000
 _CHANGE_SECONDS = 4.0
-_INTERVAL_SECONDS = 0.25
+INTERVAL_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def stream(spark: SparkSession, workload: Workload, folder: Path, rate: int, sec
         producer.append(1)
         watcher = Batches()
         options = PipelineOptions(
-            store_address, folder / "out", folder / "state", interval_seconds=_INTERVAL_SECONDS, layout="replicated"
+            store_address, folder / "out", folder / "state", interval_seconds=INTERVAL_SECONDS, layout="replicated"
         )
         pipeline = Pipeline(spark, options, watcher=watcher)
         source = FolderSource(folder / "in", folder / "ledger", events_per_batch_max=20 * rate)

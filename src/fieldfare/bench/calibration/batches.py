@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from fieldfare.bench.spatial import bluedove
-from fieldfare.bench.streaming import stream
+from fieldfare.bench.streaming import INTERVAL_SECONDS, stream
 from fieldfare.bench.workload import Size, WantedRanges, Workload
 from fieldfare.errors import MissingDependencyError
 from fieldfare.forwarding import Load, Policy
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _FEW, _MANY = 2_000, 400_000
 _SUBSCRIPTIONS = 10_000
 _STREAM_SECONDS, _STREAM_RATE = 4.0, 2_000
-_REPEATS = 3
+_REPEATS = 2
 
 
 def spark_cost(reference: SparkCost, match: MatchCost, progress: Callable[[str], None]) -> SparkCost:
@@ -62,7 +62,7 @@ def spark_cost(reference: SparkCost, match: MatchCost, progress: Callable[[str],
     event = (many - few) / (_MANY - _FEW) * together
     rest = max(1e-7, event - match.seconds(_SUBSCRIPTIONS, matches[0]) - pair * matches[0])
     dispatch = max(1e-8, (divided - divided_few) / (_MANY - _FEW) * together - event)
-    batch = max(1e-3, streamed.batch_seconds - _STREAM_RATE * streamed.batch_seconds * event / together)
+    batch = max(1e-3, streamed.batch_seconds, _service_seconds(streamed.latency_p50_seconds))
     return replace(
         reference,
         batch_seconds=batch,
@@ -73,6 +73,12 @@ def spark_cost(reference: SparkCost, match: MatchCost, progress: Callable[[str],
         match_seconds=pair,
         tail_seconds=max(0.0, streamed.latency_p99_seconds - streamed.latency_p50_seconds - batch / 2),
     )
+
+
+def _service_seconds(p50_seconds: float) -> float:
+    """Of a micro-batch with all that Spark does around it: half a period of waiting and itself make the median."""
+    alone = p50_seconds - INTERVAL_SECONDS / 2
+    return alone if alone <= INTERVAL_SECONDS else p50_seconds / 1.5
 
 
 def _workload(width: float) -> Workload:

@@ -19,7 +19,7 @@ _WORKLOADS: dict[Shape, tuple[str, tuple[int, ...]]] = {
     Shape.QUOTES: ("quotes", (1_000, 40_000, 300_000)),
     Shape.KEYWORDS: ("keywords", (1_000, 30_000, 200_000)),
     Shape.SETS: ("alerts", (1_000, 30_000, 150_000)),
-    Shape.PLACES: ("geofences", (1_000, 30_000, 150_000)),
+    Shape.PLACES: ("geofences", (1_000, 20_000, 80_000)),
 }
 _EVENTS, _BATCH, _REPEATS = 16_384, 2_048, 16
 _WIDTH = 50.0
