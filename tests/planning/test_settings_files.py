@@ -53,7 +53,7 @@ def test_settings_are_accepted(way: Way, name: str, tmp_path: Path) -> None:
         assert settings.limits.connections_max >= PRESETS[name].application.open_connections
         assert (settings.topics[name].matching == "spark") == way.kind.is_spark
         checked = CliRunner().invoke(app, ["config", "check", str(tmp_path / "fieldfare.toml")])
-        assert checked.exit_code == 0 or "schema" in checked.stderr, checked.stderr
+        assert checked.exit_code == 0, checked.stderr
     if "tree.toml" in files:
         assert len(read_topology(tmp_path / "tree.toml").brokers) == way.nodes
     if "pipelines.toml" in files:

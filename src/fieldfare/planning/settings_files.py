@@ -60,7 +60,7 @@ def _settings(application: Application, topic: str, *, has_spark: bool = False) 
         f"publishers_max = {_bounded(application.publishers * _ROOM, 100_000)}",
         "",
         f"[topics.{topic}]",
-        f'reliability = "{"reliable" if is_kept else "best-effort"}"',
+        f'reliability = "{"reliable" if is_kept else "best_effort"}"',
         f'durability = "{"transient" if is_kept else "volatile"}"',
     ]
     if has_spark:
