@@ -37,7 +37,7 @@ def edge_cost(reference: EdgeCost, match: MatchCost, progress: Callable[[str], N
     progress("an edge, many deliveries for each event")
     many, _ = _saturated(make_load(1_000, 100, 0.1))
     message = (few[1] - many[1]) / (few[0] - many[0])
-    event = few[1] - few[0] * message - match.seconds(len(selective.squares), few[0])
+    event = few[1] - few[0] * message - match.seconds(len(selective.wanted), few[0])
     progress("an edge, at fixed rates")
     spread = make_load(1_000, 1_000, 0.01)
     with crew(OURS, OURS.volatile, spread, Setting()) as workers:
@@ -92,7 +92,7 @@ def _saturated(load: Load) -> tuple[tuple[float, float], float]:
     with crew(OURS, OURS.volatile, load, Setting()) as workers:
         workers.run(Saturate(0.5, 1_000, 4))
         found = workers.run(_SATURATE)
-        return (found.deliveries / found.events, _cpu(found)), _grown(workers) / len(load.squares)
+        return (found.deliveries / found.events, _cpu(found)), _grown(workers) / len(load.wanted)
 
 
 def _grown(workers: Crew) -> float:
