@@ -5,13 +5,12 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-import msgspec
 import pytest
 import typer.main
 from typer.testing import CliRunner
 
 from fieldfare.cli import app
-from fieldfare.planning.choosing import Plan, plan
+from fieldfare.planning.choosing import Plan
 from fieldfare.planning.costs import reference_costs
 from fieldfare.planning.nodes import Nodes
 from fieldfare.planning.predicting import predict
@@ -37,8 +36,10 @@ WAYS = [
 def planned(name: str, way: Way) -> Plan:
     """A plan that recommends this way."""
     application, costs, nodes = PRESETS[name].application, reference_costs(), Nodes()
-    found = plan(application, costs, nodes, with_thresholds=False)
-    return msgspec.structs.replace(found, recommended=predict(application, way, costs, nodes), parts=1)
+    predicted = predict(application, way, costs, nodes)
+    return Plan(
+        application=application, predictions=(predicted,), recommended=predicted, thresholds=(), is_reference=True
+    )
 
 
 @pytest.mark.parametrize("name", ["games", "places"])

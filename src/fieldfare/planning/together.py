@@ -67,8 +67,9 @@ def _need(alone: Plan) -> tuple[float, float]:
 
 def _share(alone: Plan, costs: Costs, left: Nodes) -> tuple[Share, Nodes]:
     application = alone.application
-    free = msgspec.structs.replace(left, sizes=tuple(size for size in left.sizes if _has_room(size)))
-    placed = chosen(tuple(best_of_kinds(application, costs, free))) if free.sizes else None
+    roomy = tuple(size for size in left.sizes if _has_room(size))
+    free = msgspec.structs.replace(left, sizes=roomy) if roomy else left
+    placed = chosen(tuple(best_of_kinds(application, costs, free))) if roomy else None
     if placed is None or not placed.is_enough:
         nothing = Share(
             application=application,
