@@ -38,7 +38,7 @@ def _title(plan: Plan) -> Text:
         f"{application.name}: {application.subscriptions:,} subscriptions ({application.shape}), "
         f"{number(application.carried_events_per_second)} events/s{peak} of {application.event_bytes:,} bytes, "
         f"{number(application.matches_per_event)} matches each, "
-        f"p99 below {duration(application.latency_seconds_max)}",
+        f"p99 < {duration(application.latency_seconds_max)}",
         style="bold",
     )
 
