@@ -30,6 +30,7 @@ _LOOPBACK = "127.0.0.1"
 _PARTS = ("master", "volume", "filer", "s3")
 _BUCKET = "tests"
 _START_SECONDS_MAX = 120
+_ATTEMPTS = 3
 
 
 @dataclass
@@ -60,19 +61,29 @@ class ObjectStoreServer:
         return Bucket(f"s3://{_BUCKET}/{uuid.uuid4().hex[:12]}", self.settings)
 
     def start(self) -> None:
+        """Start it and wait until it serves."""
         is_new = not self._ports
-        self._ports = self._ports or free_ports(2 * len(_PARTS))
+        for attempt in range(1, _ATTEMPTS + 1):
+            self._ports = self._ports or free_ports(2 * len(_PARTS))
+            self._launch()
+            try:
+                return self._wait_until_serving(is_new=is_new)
+            except AssertionError:
+                self.kill()
+                if attempt == _ATTEMPTS or not is_new:
+                    raise
+                self._ports = []  # somebody else may have been faster to take one of them
+        return None
+
+    def _launch(self) -> None:
         data = self.folder / "data"
         data.mkdir(parents=True, exist_ok=True)
         identity = {"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}
         rights = {"identities": [{"name": "tests", "credentials": [identity], "actions": ["Admin"]}]}
         (self.folder / "s3.json").write_text(json.dumps(rights))
         options = [f"-dir={data}", f"-ip={_LOOPBACK}", f"-ip.bind={_LOOPBACK}", "-filer", "-s3", "-volume.max=8"]
-        options += [
-            f"-s3.config={self.folder / 's3.json'}",
-            "-master.volumeSizeLimitMB=64",
-            "-master.electionTimeout=1s",
-        ]
+        options += [f"-s3.config={self.folder / 's3.json'}", "-master.volumeSizeLimitMB=64"]
+        options += ["-s3.port.iceberg=0", "-s3.port.lance=0"]  # catalogs of its own, at ports that others may have
         for part, port, grpc in zip(_PARTS, self._ports[::2], self._ports[1::2], strict=True):
             options += [f"-{part}.port={port}", f"-{part}.port.grpc={grpc}"]
         with (self.folder / "weed.log").open("ab") as log:
@@ -84,7 +95,6 @@ class ObjectStoreServer:
                 cwd=self.folder,
                 start_new_session=True,
             )
-        self._wait_until_serving(is_new=is_new)
 
     def kill(self) -> None:
         """End it as a crash does."""

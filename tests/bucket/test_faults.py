@@ -109,7 +109,7 @@ class Appender:
                 self.sent += JUNK_EVERY
             except BucketUnavailableError:
                 pass  # whether it is there or not: the same comes again under the same name
-            is_over.wait(0.1)
+            is_over.wait(0.3)
 
 
 def test_the_pipeline_from_bucket_to_bucket(object_store: ObjectStoreServer, tmp_path: Path) -> None:

@@ -46,9 +46,9 @@ class ObjectPath:
     def open(self, mode: Literal["rb"]) -> BinaryIO:  # noqa: ARG002 - a file's has it
         """Its bytes. FileNotFoundError if it is gone."""
         objects = Objects(self.bucket)
-        size = objects.size(self.key)
-        if size <= _RANGE_BYTES:
-            return io.BytesIO(objects.read_range(self.key, 0, size) if size else b"")
+        size, content = objects.read_small(self.key, _RANGE_BYTES)
+        if content is not None:
+            return io.BytesIO(content)
         return io.BufferedReader(_Ranges(objects, self.key, size), _RANGE_BYTES)
 
     def files(self) -> Iterator[FoundObject]:

@@ -92,6 +92,16 @@ class Objects:
             except (FileNotFoundError, exceptions.NotFoundError):
                 return None
 
+    def read_small(self, key: str, bytes_max: int) -> tuple[int, bytes | None]:
+        """The size of an object, and its content unless it is larger than that. FileNotFoundError if there is none."""
+        with self._errors(key) as store:
+            try:
+                found = obstore.get(store, key)
+            except exceptions.NotFoundError as error:
+                raise FileNotFoundError(f"{self}/{key}: there is no such object any more") from error
+            size = int(found.meta["size"])
+            return size, bytes(found.bytes()) if size <= bytes_max else None
+
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """A part of an object. FileNotFoundError if there is none."""
         with self._errors(key) as store:
