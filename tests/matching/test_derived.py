@@ -13,10 +13,10 @@ from tests.matching.strategies import typed_table
 
 from fieldfare import Index, Range
 from fieldfare.language import compile, compile_many, explain  # noqa: A004
-from fieldfare.language.explanation import expression_text
+from fieldfare.language.costs import DERIVED_AXES_MAX
+from fieldfare.language.expression_text import expression_text
 from fieldfare.matching import evaluation, oracle, snapshot
 from fieldfare.matching.masks import BoxMasks
-from fieldfare.matching.promotion import DERIVED_AXES_MAX
 from fieldfare.overlay.covering import Covering, CoveringBuilder
 
 WORDS = ["anna", "ANNA", "Bob", "bob ", "Çelik", "", None, 5]

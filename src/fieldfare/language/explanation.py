@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import math
 
+from fieldfare.language.costs import cost_lines
+from fieldfare.language.expression_text import expression_text, operand_text, quoted, value_text
 from fieldfare.language.hints import in_quotes, unquoted_words
+from fieldfare.language.network_functions import block_text
 from fieldfare.language.patterns import Pattern, prefix_end
 from fieldfare.language.places import region_text
-from fieldfare.language.times import format_timestamp
 from fieldfare.model import (
-    EXACT_INTEGER_MAX,
     MISSING,
     PRESENT,
     AllOf,
     AnyOf,
-    Arithmetic,
-    Attribute,
     Box,
     Call,
     CombinedTest,
     Comparison,
     Condition,
     Cut,
+    Derived,
     DerivedWithin,
-    Expression,
     InRegion,
     Interval,
     Like,
-    Literal,
     Section,
     Test,
-    Variable,
     Within,
     cut_above,
     section_end,
@@ -49,7 +46,7 @@ _TEST_CHARACTERS_MAX = 200
 
 
 def explain(condition: Condition) -> str:
-    """Several lines for a person: what an event must have to match."""
+    """Several lines for a person: what an event must have to match, and what it costs to find out."""
     if not condition.boxes:
         return f"{condition.text}\nnever matches: no box"
     count = len(condition.boxes)
@@ -59,6 +56,7 @@ def explain(condition: Condition) -> str:
         lines.append(_WIDE)
     for number, box in enumerate(condition.boxes, start=1):
         lines += [f"box {number}:", *(f"  {line}" for line in _box_lines(box))]
+    lines += [f"cost: {line}" for line in cost_lines(condition)]
     lines += [f"hint: {word} is read as an attribute; {in_quotes(word)}" for word in unquoted_words(condition)]
     return "\n".join(lines)
 
@@ -71,13 +69,29 @@ def _is_wide(test: Test) -> bool:
 def _box_lines(box: Box) -> list[str]:
     lines = [f"{name}: {_interval_text(name, interval)}" for name, interval in box.intervals.items()]
     for axis, interval in box.derived.items():
-        name = expression_text(axis.expression)
-        lines.append(_shortened(f"derived axis: {_interval_text(name, interval)}"))
+        lines.append(_shortened(f"derived axis: {_derived_text(axis, interval)}"))
     for member in box.members:
         lists = expression_text(member.lists.expression)
-        lines.append(_shortened(f"member: {lists} contains {_value_text(member.value)}"))
+        lines.append(_shortened(f"member: {lists} contains {value_text(member.value)}"))
     lines += [f"test: {_shortened(_test_text(test))}" for test in box.tests]
     return lines or ["every event"]
+
+
+def _derived_text(axis: Derived, interval: Interval) -> str:
+    """An interval of an expression: where the expression is a part of an operator, as this operator."""
+    expression, (low, high) = axis.expression, (interval.low, interval.high)
+    if isinstance(expression, Call):
+        (section, value), argument = low, expression.arguments[0] if expression.arguments else expression
+        match expression.function:
+            case "ip" if isinstance(value, bytes) and isinstance(high[1], bytes) and high[1].endswith(b"\x00"):
+                block = block_text(value.decode(), high[1][:-1].decode())
+                if block is not None:
+                    return f"ip_in({expression_text(argument)}, {quoted(block)})"
+            case "mirrored" if isinstance(value, bytes) and value and high == (section, prefix_end(value)):
+                return f"{operand_text(argument)} LIKE {_pattern_text((None, *value.decode()[::-1]))}"
+        if section is Section.BOOLEAN and high == cut_above(*low):
+            return expression_text(expression) if value else f"NOT {operand_text(expression)}"
+    return _interval_text(operand_text(expression) if interval == MISSING else expression_text(expression), interval)
 
 
 def _interval_text(name: str, interval: Interval) -> str:
@@ -89,9 +103,9 @@ def _interval_text(name: str, interval: Interval) -> str:
     if high == section_end(low[0]) and low == section_start(low[0]):
         return f"{name} is {_SECTION_NOUNS[low[0]]}"
     if isinstance(low[1], bytes) and low[1] and high == (low[0], prefix_end(low[1])):
-        return f"{name} starts with {_value_text(low)}"
+        return f"{name} starts with {value_text(low)}"
     if high == cut_above(*low):
-        return f"{name} = {_value_text(low)}"
+        return f"{name} = {value_text(low)}"
     return _range_text(name, low, high)
 
 
@@ -100,10 +114,10 @@ def _range_text(name: str, low: Cut, high: Cut) -> str:
     upper = ""
     if low != section_start(low[0]):
         below = _value_below(low)
-        lower = f"{_value_text(low)} <= " if below is None else f"{_value_text(below)} < "
+        lower = f"{value_text(low)} <= " if below is None else f"{value_text(below)} < "
     if high != section_start(high[0]):
         below = _value_below(high)
-        upper = f" < {_value_text(high)}" if below is None else f" <= {_value_text(below)}"
+        upper = f" < {value_text(high)}" if below is None else f" <= {value_text(below)}"
     if low[0] == high[0] or high == section_end(low[0]):
         return _one_sided(name, lower, upper)
     sections = [_SECTION_NOUNS[Section(at)] for at in range(low[0] + bool(lower), high[0]) if at != Section.END]
@@ -130,28 +144,7 @@ def _value_below(cut: Cut) -> Cut | None:
         below = (section, value - 1)
     else:
         return None
-    return below if cut_above(*below) == cut and len(_value_text(below)) < len(_value_text(cut)) else None
-
-
-def _value_text(cut: Cut) -> str:
-    section, value = cut
-    if isinstance(value, bytes):
-        return _quoted(value.decode("utf-8", "backslashreplace"))
-    if section is Section.BOOLEAN:
-        return "true" if value else "false"
-    if section is Section.TIME:
-        return format_timestamp(int(value))
-    return _number_text(value)
-
-
-def _number_text(value: float) -> str:
-    if abs(value) <= EXACT_INTEGER_MAX and value == int(value):
-        return str(int(value))
-    return str(value)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+    return below if cut_above(*below) == cut and len(value_text(below)) < len(value_text(cut)) else None
 
 
 def _test_text(test: Test) -> str:
@@ -165,8 +158,7 @@ def _test_text(test: Test) -> str:
         case Within(attribute, intervals):
             return " or ".join(_interval_text(attribute, interval) for interval in intervals)
         case DerivedWithin(axis, intervals):
-            name = expression_text(axis.expression)
-            return " or ".join(_interval_text(name, interval) for interval in intervals)
+            return " or ".join(_derived_text(axis, interval) for interval in intervals)
         case AllOf(tests):
             return " and ".join(map(_part_text, tests)) or "every event"
         case AnyOf(tests):
@@ -188,55 +180,3 @@ def _shortened(text: str) -> str:
 def _pattern_text(pattern: Pattern) -> str:
     special = {"%": "\\%", "_": "\\_", "\\": "\\\\", "'": "''"}
     return "'" + "".join("%" if part is None else special.get(part, part) if part else "_" for part in pattern) + "'"
-
-
-def expression_text(expression: Expression) -> str:
-    """An expression in SQL, or nearly: functions that have no name in SQL have one here."""
-    if isinstance(expression, Attribute | Variable):
-        return expression.name
-    if isinstance(expression, Literal):
-        if isinstance(expression.value, str):
-            return _quoted(expression.value)
-        return "NULL" if expression.section is Section.NULL else _value_text((expression.section, expression.value))
-    if isinstance(expression, Arithmetic):
-        left, right = (_operand_text(side) for side in (expression.left, expression.right))
-        return f"{left} {expression.operator} {right}"
-    return _call_text(expression)
-
-
-def _call_text(call: Call) -> str:
-    parts = [_operand_text(part) for part in call.arguments]
-    match call.function:
-        case "and" | "or":
-            return f" {call.function.upper()} ".join(parts)
-        case "not":
-            return f"NOT {parts[0]}"
-        case "isnull":
-            return f"{parts[0]} IS NULL"
-        case "like":
-            return f"{parts[0]} LIKE {parts[1]}"
-        case "rlike":
-            return f"{parts[0]} RLIKE {parts[1]}"
-        case "cast":
-            return f"cast({expression_text(call.arguments[0])} AS {parts[1].strip(chr(39))})"
-        case "case":
-            whens = " ".join(f"WHEN {when} THEN {then}" for when, then in zip(parts[:-1:2], parts[1::2], strict=True))
-            return f"CASE {whens} ELSE {parts[-1]} END"
-        case "element":
-            return f"{parts[0]}[{parts[1]}]"
-        case "field":
-            return f"{parts[0]}.{parts[1].strip(chr(39))}"
-        case "exists" | "forall":
-            return f"{call.function}({parts[0]}, {parts[1].strip(chr(39))} -> {expression_text(call.arguments[2])})"
-        case name if not name[0].isalpha():
-            return f"{parts[0]} {name} {parts[1]}"
-        case name:
-            return f"{name}({', '.join(map(expression_text, call.arguments))})"
-
-
-def _operand_text(side: Expression) -> str:
-    is_phrase = isinstance(side, Call) and (side.function in _PHRASES or not side.function[0].isalpha())
-    return f"({expression_text(side)})" if is_phrase or isinstance(side, Arithmetic) else expression_text(side)
-
-
-_PHRASES = {"and", "or", "not", "isnull", "like", "rlike"}

@@ -30,3 +30,15 @@ def block_bounds(block: str) -> tuple[str, str] | None:
         return None
     first, last = sortable(str(network.network_address)), sortable(str(network.broadcast_address))
     return None if first is None or last is None else (first, last)
+
+
+def block_text(first: str, last: str) -> str | None:
+    """The block that has these bounds: what `block_bounds` takes; None where no single one has."""
+    if first[:1] != last[:1] or first[:1] not in {"4", "6"}:
+        return None
+    address = ipaddress.IPv4Address if first[0] == "4" else ipaddress.IPv6Address
+    try:
+        blocks = list(ipaddress.summarize_address_range(address(int(first[1:], 16)), address(int(last[1:], 16))))
+    except ValueError:
+        return None
+    return str(blocks[0]) if len(blocks) == 1 else None

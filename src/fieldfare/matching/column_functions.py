@@ -257,6 +257,8 @@ _KERNELS: dict[str, Callable[..., Any]] = {
     "sqrt": _square_root,
     "sign": lambda numbers: np.sign(numbers).astype(np.float64),
     "add_microseconds": _later,
+    "time_of": lambda times: times,
+    "date_of": lambda times: times,
     "st_covers": polygon_kernel("st_covers"),
     "st_contains": polygon_kernel("st_contains"),
     "st_distancesphere": distance_kernel,

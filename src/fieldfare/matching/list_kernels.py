@@ -7,11 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fieldfare.language.costs import is_column_call
 from fieldfare.matching.batch import Batch, Piece
 from fieldfare.matching.column_functions import constant_operand
 from fieldfare.matching.list_columns import ListColumn, lists_of
 from fieldfare.matching.operands import chosen, compare
-from fieldfare.model import Attribute, Call, Derived, Expression, Literal, Section
+from fieldfare.model import Call, Derived, Literal, Section
 
 NULL, KNOWN, UNDECIDED = range(3)
 
@@ -25,10 +26,12 @@ class Answers(NamedTuple):
 
 def answers(call: Call, batch: Batch) -> Answers | None:
     """The values of a call for a whole batch; None where it is no such call."""
+    if not is_column_call(call):
+        return None
     match call:
-        case Call("size", (lists,)) if _is_simple(lists):
+        case Call("size", (lists,)):
             literal: Literal | None = None
-        case Call("array_contains", (lists, Literal(section) as wanted)) if _is_simple(lists):
+        case Call("array_contains", (lists, Literal(section) as wanted)):
             if section is Section.NULL:
                 return None
             literal = wanted
@@ -44,13 +47,6 @@ def answers(call: Call, batch: Batch) -> Answers | None:
         values[rows], states[rows] = answered
     states[found.anything] = UNDECIDED
     return Answers(values, states)
-
-
-def _is_simple(lists: Expression) -> bool:
-    match lists:
-        case Attribute() | Call("words", (Attribute(),)):
-            return True
-    return False
 
 
 def _sizes(column: ListColumn) -> Answers:

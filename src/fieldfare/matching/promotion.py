@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from fieldfare.boxes import AxisColumn, BoxTable, Cuts
+from fieldfare.language.costs import BOXES_MIN, DERIVED_AXES_MAX
 from fieldfare.language.expressions import has_call
 from fieldfare.language.intervals import compared, intersection, section_interval
 from fieldfare.language.patterns import prefix_end
@@ -37,9 +38,7 @@ from fieldfare.model import (
     section_start,
 )
 
-DERIVED_AXES_MAX = 64  # of a part
 Key = TypeVar("Key", str, Derived)
-_BOXES_MIN = 16  # that make an axis worth its cost, where they have other intervals too
 
 
 class Placed(NamedTuple):
@@ -91,7 +90,7 @@ def _promoted(table: BoxTable) -> set[Derived]:
     counts = {
         axis: len(column.boxes)
         for axis, column in table.derived.items()
-        if len(column.boxes) >= _BOXES_MIN or not has_plain[column.boxes].all()
+        if len(column.boxes) >= BOXES_MIN or not has_plain[column.boxes].all()
     }
     return set(sorted(counts, key=lambda axis: (-counts[axis], axis))[:DERIVED_AXES_MAX])
 
