@@ -79,6 +79,8 @@ def test_syntax(text: str, position: int | None) -> None:
         ("x = INTERVAL 1 DAY", 4),
         ("at + INTERVAL '1 day 2 hours' > '2024-01-01'", None),
         ("at + INTERVAL 0.5 DAY > '2024-01-01'", None),
+        ("at + INTERVAL 999999999999 DAY > '2024-01-01'", None),
+        ("at - INTERVAL 999999999999 WEEK > '2024-01-01'", None),
         ("add_months(at, 1) > '2024-01-01'", 0),
         ("s RLIKE 'a++'", 10),
         ("s REGEXP '(?=a)'", 10),

@@ -17,7 +17,7 @@ from fieldfare.language.kinds import CAST_TYPES
 from fieldfare.language.list_functions import LIST_FUNCTIONS, LIST_SYNONYMS, QUANTIFIERS
 from fieldfare.language.list_syntax import quantified
 from fieldfare.language.place_calls import PARTS_OF_PLACES, PLACE_NAMES, PLACE_TESTS, place_condition, place_operand
-from fieldfare.model import Literal, Section
+from fieldfare.model import INT64_MAX, Literal, Section
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -236,4 +236,9 @@ def interval_of(node: exp.Expression, reader: Reader) -> Shift:
         raise UnsupportedConditionError(f"a fraction of a {name} is not supported", reader.text, reader.start(node))
     if name in _MONTHS:
         return Shift(int(number) * _MONTHS[name], 0)
-    return Shift(0, int(number * _MICROSECONDS[name]))
+    microseconds = int(number * _MICROSECONDS[name])
+    if abs(microseconds) > INT64_MAX:
+        raise UnsupportedConditionError(
+            "an INTERVAL is at most 2^63 microseconds, about 292,000 years", reader.text, reader.start(node)
+        )
+    return Shift(0, microseconds)
