@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from fieldfare.language import text_functions
 from fieldfare.matching.batch import Texts
 from fieldfare.matching.like import Patterns
 
@@ -95,3 +96,13 @@ def test_hostile_patterns_take_linear_time() -> None:
     for pattern in hostile:
         small, large = (min(seconds("a" * size, pattern) for _ in range(3)) for size in (100_000, 1_000_000))
         assert large < 40 * small + 0.05  # quadratic would be 100 times
+
+
+def test_a_pattern_that_an_event_brings_may_be_long() -> None:
+    def seconds_for(size: int) -> float:
+        started = time.process_time()
+        assert text_functions.like("x" * size, "x" * size, "\\") is True
+        return time.process_time() - started
+
+    small, large = min(seconds_for(20_000 + more) for more in range(3)), seconds_for(400_000)
+    assert large < 80 * small + 0.05  # quadratic would be 400 times

@@ -78,13 +78,13 @@ def _compiled(pattern: str, escape: str) -> re.Pattern[str] | None:
         parts = parse_pattern(pattern, escape)
     except MalformedPatternError:
         return None
-    pieces: list[str] = [""]
+    pieces: list[list[str]] = [[]]
     for part in parts:
         if part is None:
-            pieces.append("")
+            pieces.append([])
         else:
-            pieces[-1] += re.escape(part) if part else "."
-    first, *others = pieces
+            pieces[-1].append(re.escape(part) if part else ".")
+    first, *others = map("".join, pieces)
     if not others:
         return re.compile(first, re.DOTALL)
     *middle, last = others
