@@ -7,22 +7,21 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
+from pyspark.sql.types import StructType
 from tests.kafka.conftest import Broker
 
 from fieldfare.errors import InputError, KafkaTopicError, KafkaUnavailableError
 from fieldfare.kafka.address import KafkaTopic
 from fieldfare.kafka.watching import TopicWatch
-from fieldfare.pipeline.kafka.data_source import KafkaDataSource
+from fieldfare.pipeline.kafka.planner import TopicPlanner
 from fieldfare.pipeline.kafka.ranges import Range
 from fieldfare.pipeline.kafka.reader import RangeReader
 from fieldfare.pipeline.kafka.sampling import first_messages, schema_of
-from fieldfare.pipeline.kafka.saved_start import save
 
 FAULT = pa.struct([("place", pa.string()), ("reason", pa.string()), ("raw", pa.string())])
 SCHEMA = pa.schema([("n", pa.int64()), ("_appended_at", pa.timestamp("us", "UTC")), ("_fault", FAULT)])
@@ -34,32 +33,23 @@ def events(*numbers: int) -> list[bytes]:
 
 @dataclass
 class Plan:
-    """What Spark does with the data source, without Spark: ask for the next batch, again and again."""
+    """What the pipeline does with a topic, without Spark: ask for the next batch, again and again."""
 
     topic: KafkaTopic
-    state: Path
     batch_max: int = 100
     starting: str = "earliest"
 
     def __post_init__(self) -> None:
-        save(self.state, TopicWatch(self.topic).beginning(self.starting))
+        self.beginning = TopicWatch(self.topic).beginning(self.starting)
         self.source = self.started()
-        self.place = self.source.initialOffset()
+        self.place = self.source.beginning()
 
-    def started(self) -> Any:
-        options = {
-            "brokers": self.topic.brokers,
-            "topic": self.topic.name,
-            "secret_settings": "{}",
-            "state": str(self.state),
-            "group": "plan",
-            "events_per_batch_max": str(self.batch_max),
-        }
-        return KafkaDataSource(options).simpleStreamReader(None)  # type: ignore[arg-type]
+    def started(self) -> TopicPlanner:
+        return TopicPlanner(RangeReader(self.topic, "plan", SCHEMA), StructType(), self.beginning, self.batch_max, 1)
 
     def next(self) -> list[Range]:
-        rows, self.place = self.source.read(self.place)
-        return [Range(*row) for row in rows]
+        start, self.place = self.place, self.source.end_after(self.place)
+        return self.source.ranges(start, self.place)
 
     def read(self) -> list[int]:
         """The numbers of the events of the next batch."""
@@ -75,7 +65,7 @@ def numbers(topic: KafkaTopic, parts: Sequence[Range]) -> list[int]:
     return [row["n"] for row in batches(topic, parts) if row["_fault"] is None]
 
 
-def test_transactions_end_ranges_at_what_is_stable_and_leave_no_trace(broker: Broker, tmp_path: Path) -> None:
+def test_transactions_end_ranges_at_what_is_stable_and_leave_no_trace(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, events(0, 1))
     broker.transaction(topic, events(2, 3))
@@ -87,7 +77,7 @@ def test_transactions_end_ranges_at_what_is_stable_and_leave_no_trace(broker: Br
     is_open.produce(topic.name, events(6)[0], partition=0)
     is_open.flush(30)
     broker.send(topic, events(5))
-    plan = Plan(topic, tmp_path)
+    plan = Plan(topic)
     assert plan.read() == [0, 1, 2, 3, 4]
     assert plan.read() == []
     is_open.commit_transaction(30)
@@ -99,14 +89,14 @@ def test_transactions_end_ranges_at_what_is_stable_and_leave_no_trace(broker: Br
     assert plan.read() == [7]
 
 
-def test_ranges_that_cut_through_transactions_and_gaps_read_all_once(broker: Broker, tmp_path: Path) -> None:
+def test_ranges_that_cut_through_transactions_and_gaps_read_all_once(broker: Broker) -> None:
     topic = broker.topic(2)
     wanted: list[int] = []
     for number in range(12):
         some = [10 * number, 10 * number + 1]
         broker.transaction(topic, events(*some), commit=number % 3 != 1, partition=number % 2)
         wanted += some if number % 3 != 1 else []
-    plan = Plan(topic, tmp_path, batch_max=3)
+    plan = Plan(topic, batch_max=3)
     found: list[int] = []
     while parts := plan.next():
         found += numbers(topic, parts)
@@ -160,10 +150,10 @@ def test_an_event_has_the_time_of_its_message(broker: Broker) -> None:
     assert row["_appended_at"] == datetime.fromtimestamp(1_700_000_000.123, UTC)
 
 
-def test_retention_that_was_faster_is_told_and_the_rest_is_read(broker: Broker, tmp_path: Path) -> None:
+def test_retention_that_was_faster_is_told_and_the_rest_is_read(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, events(*range(20)))
-    plan = Plan(topic, tmp_path, batch_max=5)
+    plan = Plan(topic, batch_max=5)
     assert plan.read() == [0, 1, 2, 3, 4]
     broker.remove_before(topic, 0, 9)
     (part,) = plan.next()
@@ -178,10 +168,10 @@ def test_retention_that_was_faster_is_told_and_the_rest_is_read(broker: Broker, 
     assert [row["n"] for row in rest] == [16, 17]
 
 
-def test_all_that_was_planned_may_be_gone(broker: Broker, tmp_path: Path) -> None:
+def test_all_that_was_planned_may_be_gone(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, events(*range(8)))
-    plan = Plan(topic, tmp_path)
+    plan = Plan(topic)
     broker.remove_before(topic, 0, 8)
     (lost,) = batches(topic, plan.next())
     assert lost["_fault"]["place"] == f"{topic.name}/0:0-7"
@@ -189,10 +179,10 @@ def test_all_that_was_planned_may_be_gone(broker: Broker, tmp_path: Path) -> Non
     assert lost["_fault"]["place"] == f"{topic.name}/0:2-5"
 
 
-def test_a_new_partition_is_read_from_its_first_message(broker: Broker, tmp_path: Path) -> None:
+def test_a_new_partition_is_read_from_its_first_message(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, events(1))
-    plan = Plan(topic, tmp_path, starting="latest")
+    plan = Plan(topic, starting="latest")
     assert plan.next() == []
     broker.grow(topic, 3)
     broker.send(topic, events(2), partition=2)
@@ -201,10 +191,10 @@ def test_a_new_partition_is_read_from_its_first_message(broker: Broker, tmp_path
     assert plan.place == {"0": 2, "1": 0, "2": 1}
 
 
-def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(broker: Broker, tmp_path: Path) -> None:
+def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, events(1, 2))
-    plan = Plan(topic, tmp_path)
+    plan = Plan(topic)
     assert plan.read() == [1, 2]
     broker.delete(topic)
     with pytest.raises(KafkaTopicError, match="no such topic"):
@@ -214,15 +204,15 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(broker: Broker,
     with pytest.raises(KafkaTopicError, match="made anew"):
         plan.next()
     with pytest.raises(KafkaTopicError):
-        plan.started().readBetweenOffsets({"0": 0}, {"0": 2})
+        plan.started().ranges({"0": 0}, {"0": 2})
 
 
-def test_a_starting_point_is_resolved_once(broker: Broker, tmp_path: Path) -> None:
+def test_a_starting_point_is_resolved_once(broker: Broker) -> None:
     topic = broker.topic(2)
     broker.send(topic, events(1, 2, 3))
-    plan = Plan(topic, tmp_path, starting="latest")
+    plan = Plan(topic, starting="latest")
     broker.send(topic, events(4))
-    assert plan.started().initialOffset() == {"0": 3, "1": 0}  # also when Spark runs batch 0 again
+    assert plan.started().beginning() == {"0": 3, "1": 0}  # also when batch 0 is run again
     assert plan.read() == [4]
 
 
@@ -244,35 +234,35 @@ def test_starting_points_of_all_kinds(broker: Broker) -> None:
         watch.beginning("1:2")
 
 
-def test_a_batch_that_is_run_again_has_the_same_ranges(broker: Broker, tmp_path: Path) -> None:
+def test_a_batch_that_is_run_again_has_the_same_ranges(broker: Broker) -> None:
     topic = broker.topic(3)
     for partition in range(3):
         broker.send(topic, events(*range(20)), partition)
-    plan = Plan(topic, tmp_path, batch_max=30)
+    plan = Plan(topic, batch_max=30)
     start = plan.place
     first = plan.next()
-    again = [Range(*row) for row in plan.started().readBetweenOffsets(start, plan.place)]
+    again = plan.started().ranges(start, plan.place)
     assert [(part.partition, part.first, part.end) for part in again] == [(p.partition, p.first, p.end) for p in first]
 
 
-def test_all_that_is_there_now_is_bounded_by_now(broker: Broker, tmp_path: Path) -> None:
+def test_all_that_is_there_now_is_bounded_by_now(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, events(1, 2))
-    plan = Plan(topic, tmp_path)
-    plan.source.prepareForTriggerAvailableNow()
+    plan = Plan(topic)
+    plan.source.stop_at_latest()
     broker.send(topic, events(3))
     assert plan.read() == [1, 2]
     assert plan.next() == []
 
 
-def test_kafkas_own_tools_see_how_far_it_is(broker: Broker, tmp_path: Path) -> None:
+def test_kafkas_own_tools_see_how_far_it_is(broker: Broker) -> None:
     from confluent_kafka import ConsumerGroupTopicPartitions
 
     topic = broker.topic()
     broker.send(topic, events(1, 2))
-    plan = Plan(topic, tmp_path)
+    plan = Plan(topic)
     plan.next()
-    plan.source.commit(plan.place)
+    plan.source.show(plan.place)
     deadline = time.monotonic() + 60
     while True:
         asked = broker.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("plan")])

@@ -1,7 +1,7 @@
 """What a pipeline has before it, seen from outside: files and events of its source that no committed batch had.
 
-Spark's own logs in the checkpoint say up to which offset of the source batches are committed; nothing is locked, and
-nothing has to run.
+The logs in the checkpoint, Spark's own or the pipeline's, say up to which offset of the source batches are committed;
+nothing is locked, and nothing has to run.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import msgspec
 from fieldfare.errors import InputError
 from fieldfare.kafka.address import KafkaTopic
 from fieldfare.pipeline.event_files import EventPath
+from fieldfare.pipeline.batch_log import BatchLog
 from fieldfare.pipeline.folder_data_source import LEDGER_NAME, found_files
 from fieldfare.pipeline.ledger import FileList
 
@@ -38,6 +39,9 @@ class Backlog(NamedTuple):
 
 def last_committed(checkpoint: Path) -> Committed | None:
     """What the checkpoint says is done; None if that is nothing yet."""
+    planned = BatchLog(checkpoint / "fieldfare").last_done()
+    if planned is not None:
+        return Committed(planned.batch_id, planned.end)
     logs = checkpoint / "spark"
     done = [int(file.name) for file in (logs / "commits").glob("*") if file.name.isdecimal()]
     if not done:

@@ -12,10 +12,13 @@ import decimal
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
+from operator import attrgetter, methodcaller
 from types import GenericAlias
 from typing import Annotated, Any, BinaryIO, NamedTuple, TypeAlias, TypedDict
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from fieldfare.errors import InputError
@@ -23,6 +26,7 @@ from fieldfare.events import UnreadableError, json_values
 from fieldfare.files.lines import LINE_BYTES_MAX, RowError
 from fieldfare.files.quarantine import excerpt
 from fieldfare.pipeline.ledger import Slice
+from fieldfare.pipeline.row_structs import row_struct
 
 _BLOCK_ROWS = 16_384
 _BLOCK_BYTES = 4 * LINE_BYTES_MAX
@@ -47,6 +51,7 @@ class JsonEvents:
         self._schema = schema
         self._decode = msgspec.json.Decoder(_object_type(schema)).decode
         self._has_decimals = "decimal" in str(schema)
+        self._plain = _PlainRows.of(schema)
 
     @staticmethod
     @lru_cache(maxsize=16)
@@ -64,6 +69,11 @@ class JsonEvents:
 
     def decoded(self, lines: Sequence[bytes]) -> tuple[list[pa.Array], list[str | None]]:
         """The columns of texts, each of them a JSON object, and for each text the reason why it is bad, or None."""
+        if self._plain is not None and lines:
+            try:
+                return self._plain.decoded(lines, self._row)
+            except (pa.ArrowException, OverflowError):
+                pass  # a number does not fit its column: the longer way finds out which
         rows, reasons = self._rows(lines)
         return fitting_columns(self._schema, rows, reasons), reasons
 
@@ -94,6 +104,68 @@ class JsonEvents:
         if self._has_decimals:
             _check_decimals(row)
         return row
+
+
+class _PlainRows:
+    """The common case in columns: no inner objects, and no decimals."""
+
+    def __init__(self, schema: pa.Schema, struct: type[msgspec.Struct]) -> None:
+        self._types = [field.type for field in schema]
+        self._decode = msgspec.json.Decoder(struct).decode
+        self._nothing = struct()
+        self._values = [attrgetter(name) for name in struct.__struct_fields__]
+
+    @staticmethod
+    def of(schema: pa.Schema) -> _PlainRows | None:
+        """None if events of this schema are not plain."""
+        if any(pa.types.is_nested(field.type) or pa.types.is_decimal(field.type) for field in schema):
+            return None
+        struct = row_struct(schema.names, [_value_type(field.type) for field in schema])
+        return None if struct is None else _PlainRows(schema, struct)
+
+    def decoded(
+        self, lines: Sequence[bytes], check: Callable[[bytes], object]
+    ) -> tuple[list[pa.Array], list[str | None]]:
+        """The columns of lines, and for each line the reason why it is bad, or None. `check` looks at a line closely.
+
+        Every key is followed by a colon: a line with as many colons as columns that are not null has each key once.
+        """
+        rows, unread = [], set()
+        for place, line in enumerate(lines):
+            try:
+                rows.append(self._decode(line))
+            except (ValueError, RecursionError):
+                rows.append(self._nothing)
+                unread.add(place)
+        columns = self._columns(rows)
+        colons = np.fromiter(map(methodcaller("count", b":"), lines), np.int64, len(lines))
+        lengths = np.fromiter(map(len, lines), np.int64, len(lines))
+        doubtful = np.flatnonzero((colons != _present(columns)) | (lengths >= LINE_BYTES_MAX))
+        reasons: list[str | None] = [None] * len(lines)
+        for place in sorted(unread.union(doubtful.tolist())):
+            try:
+                check(lines[place])
+            except UnreadableError as error:
+                reasons[place], rows[place] = str(error), self._nothing
+        return columns if unread.issuperset(_bad(reasons)) else self._columns(rows), reasons
+
+    def _columns(self, rows: Sequence[msgspec.Struct]) -> list[pa.Array]:
+        pairs = zip(self._values, self._types, strict=True)
+        return [pa.array(list(map(value, rows)), kind) for value, kind in pairs]
+
+
+def _present(columns: Sequence[pa.Array]) -> npt.NDArray[np.int64] | int:
+    """How many columns are not null, in each row."""
+    full = [column for column in columns if not column.null_count]
+    found: npt.NDArray[np.int64] | int = len(full)
+    for column in columns:
+        if column.null_count:
+            found = found + column.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
+
+
+def _bad(reasons: Sequence[str | None]) -> list[int]:
+    return [place for place, reason in enumerate(reasons) if reason is not None]
 
 
 def fitting_columns(schema: pa.Schema, rows: list[dict[str, Any]], reasons: list[str | None]) -> list[pa.Array]:

@@ -29,6 +29,7 @@ from fieldfare.matching.unknown_names import told_unknown
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.plan import LayoutKind, LayoutPlan
 from fieldfare.pipeline.batch_instant import instant_of_batch
+from fieldfare.pipeline.batch_log import BatchLog, Pace, PlannedBatch, run_batches
 from fieldfare.pipeline.batch_output import BatchOutput, TaskOptions
 from fieldfare.pipeline.bucket.address import is_url
 from fieldfare.pipeline.control import Control, Elasticity
@@ -36,7 +37,7 @@ from fieldfare.pipeline.output import CommittedBatch, WriteOptions
 from fieldfare.pipeline.output_places import OutputPlace, opened_output
 from fieldfare.pipeline.remedies import Remedy, reason_of, remedy_for
 from fieldfare.pipeline.reports import BatchReport
-from fieldfare.pipeline.sources import EventSource
+from fieldfare.pipeline.sources import BatchPlanner, EventSource, PlannedSource, StreamedSource
 from fieldfare.pipeline.stages import BatchInput, BatchPlan, written
 from fieldfare.pipeline.summary import BatchSummary, Summary
 from fieldfare.pipeline.system_columns import APPENDED_AT
@@ -49,6 +50,7 @@ from fieldfare.store.parts import Version
 from fieldfare.store.subscription_store import SubscriptionStore, open_store
 
 AUTO = "auto"
+_QUERY = "spark"  # the checkpoint of Spark's query, in the pipeline's
 _POLL_SECONDS = 0.1
 _WAIT_SECONDS_MAX = 30.0
 _RETRIES_MAX = 3  # without a batch between them
@@ -124,6 +126,7 @@ class Pipeline:
             open_store(self._options.store, create=False) as store,
             closing(opened_output(self._options.output, state, _identity(state), self._options.write)) as output,
         ):
+            self._refuse_other_kind(events, state)
             output.prepare()
             with self._batches(store, output, state) as batches:
                 self._supervise(events, batches)
@@ -132,6 +135,15 @@ class Pipeline:
     def stop(self) -> None:
         """End `run` after the batch that is under way."""
         self._stopping.set()
+
+    def _refuse_other_kind(self, events: DataFrame | EventSource, state: Path) -> None:
+        """Batches are numbered by Spark's query or by the pipeline: one checkpoint cannot have both."""
+        is_planned = not isinstance(events, DataFrame) and isinstance(events, PlannedSource)
+        if (self._options.checkpoint / _QUERY).exists() if is_planned else BatchLog(state).exists:
+            raise PipelineError(
+                f"{self._options.checkpoint}: this checkpoint has batches of another kind of source (a Kafka topic, or "
+                "a folder or stream): go on with that, or use a new checkpoint and a new output"
+            )
 
     @contextmanager
     def _batches(self, store: SubscriptionStore, output: BatchOutput, state: Path) -> Iterator[_Batches]:
@@ -173,7 +185,10 @@ class Pipeline:
             try:
                 if not isinstance(events, DataFrame) and not self._await_events(events):
                     return
-                self._follow(self._start(events, batches))
+                if isinstance(events, PlannedSource):
+                    self._run_planned(events.planner(self._spark), batches)
+                else:
+                    self._follow(self._start(events, batches))
                 break
             except (Py4JError, ConnectionError) as error:
                 raise PipelineError(_SPARK_GONE) from error
@@ -216,17 +231,27 @@ class Pipeline:
         self._watcher.notice(f"{reason_of(failure)} (trying again in {seconds:.0f} s)")
         self._stopping.wait(seconds)
 
-    def _start(self, events: DataFrame | EventSource, batches: _Batches) -> StreamingQuery:
+    def _run_planned(self, planner: BatchPlanner, batches: _Batches) -> None:
+        """Run the batches of a source that plans them, without a query of Spark's."""
+
+        def process(batch: PlannedBatch) -> None:
+            batches.process(lambda: planner.batch(self._spark, batch.start, batch.end), batch.batch_id)
+
+        options = self._options
+        pace = Pace(options.interval_seconds, options.until_idle, self._stopping)
+        run_batches(planner, BatchLog(options.checkpoint / "fieldfare"), process, pace)
+
+    def _start(self, events: DataFrame | StreamedSource, batches: _Batches) -> StreamingQuery:
         stream, batch_of = self._stream(events)
         writer = stream.writeStream.foreachBatch(
             lambda rows, batch_id: batches.process(lambda: batch_of(rows), batch_id)
         )
-        writer = writer.option("checkpointLocation", str(self._options.checkpoint / "spark"))
+        writer = writer.option("checkpointLocation", str(self._options.checkpoint / _QUERY))
         if self._options.until_idle:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{self._options.interval_seconds} seconds").start()
 
-    def _stream(self, events: DataFrame | EventSource) -> tuple[DataFrame, Callable[[DataFrame], BatchInput]]:
+    def _stream(self, events: DataFrame | StreamedSource) -> tuple[DataFrame, Callable[[DataFrame], BatchInput]]:
         """What Spark streams, and what makes events of a batch of that."""
         if not isinstance(events, DataFrame):
             stream = events.stream(self._spark)
@@ -295,6 +320,8 @@ class _Batches:
             try:
                 with self.pipeline.turn():
                     return self._process(read, batch_id)
+            except ConnectionError:
+                raise  # Spark has ended
             except (PySparkException, FieldfareError, OSError) as error:
                 self.pipeline.overcome(error, self.catalog)
 

@@ -17,16 +17,19 @@ from typing import Any, Self
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fieldfare.errors import EventError
 from fieldfare.files.quarantine import excerpt
 from fieldfare.pipeline.reports import BadEvent
+from fieldfare.pipeline.row_structs import row_struct
 from fieldfare.pipeline.writer import STAGED_SUFFIX, output_errors
 from fieldfare.store.outputs import SUBSCRIPTION_IDS, WrittenFile
 
 SUBSCRIPTION_ID, PIECE, PIECES = "subscription_id", "piece", "pieces"
 _OURS = {SUBSCRIPTION_IDS, SUBSCRIPTION_ID, PIECE, PIECES}
 _STAGED_BYTES = 16 << 20  # messages that are held before they go to the file, about
+_IDS_TOGETHER = 1_000_000  # that are Python's integers at a time, about
 _SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
 
@@ -76,9 +79,12 @@ class MessageWriter:
         if self._options.key is not None and self._options.key not in events.schema.names:
             known = ", ".join(events.schema.names)
             raise EventError(self._options.key, f"the key of messages is no column of the events, which have {known}")
-        for event, ids in zip(_rows(events), _lists(subscription_ids), strict=True):
-            if ids or not (self._options.only_matched or self._options.explode):
-                self._add(event, ids)
+        if self._options.only_matched or self._options.explode:
+            is_matched = pc.greater(pc.list_value_length(subscription_ids), 0)
+            events, subscription_ids = events.filter(is_matched), subscription_ids.filter(is_matched)
+        together = max(1, _IDS_TOGETHER * len(events) // max(1, len(subscription_ids.flatten())))
+        for start in range(0, len(events), together):
+            self._write_some(events.slice(start, together), subscription_ids.slice(start, together))
 
     def close(self) -> WrittenFile | None:
         """Finish the file; None if there were no messages, and so there is no file."""
@@ -89,6 +95,30 @@ class MessageWriter:
             self._file.close()
             self._file = None
             return WrittenFile(str(self._path), self._events, self._matches, self._path.stat().st_size)
+
+    def _write_some(self, events: pa.RecordBatch, subscription_ids: pa.ListArray) -> None:
+        if not self._add_together(events, subscription_ids):
+            for event, ids in zip(_rows(events), _lists(subscription_ids), strict=True):
+                self._add(event, ids)
+
+    def _add_together(self, events: pa.RecordBatch, subscription_ids: pa.ListArray) -> bool:
+        """Add one message for each event. False, and nothing is added, if that cannot be done, or one is too long."""
+        struct = None if self._options.explode else row_struct([*events.schema.names, SUBSCRIPTION_IDS])
+        if struct is None:
+            return False
+        encode, name = self._encoder.encode, self._options.key
+        values = list(map(encode, map(struct, *map(_values, events.columns), _lists(subscription_ids))))
+        keys: list[bytes | None] = [None] * len(values)
+        lengths = list(map(len, values))
+        if name is not None:
+            keys = [_key(value, self._encoder) for value in _values(events.column(name))]
+            lengths = [len(value) + len(key or b"") for key, value in zip(keys, values, strict=True)]
+        if max(lengths, default=0) > self._options.message_bytes_max:
+            return False
+        self._keep(keys, values)
+        self._events += len(values)
+        self._matches += len(subscription_ids.flatten())
+        return True
 
     def _add(self, event: dict[str, Any], ids: list[Any]) -> None:
         limit = self._options.message_bytes_max
@@ -103,12 +133,15 @@ class MessageWriter:
             raw = excerpt(self._encoded(event))
             self.faults.append(BadEvent("", f"the event is too large for a message of {limit:,} bytes", raw))
             return
-        for name, value in messages:
-            self._keys.append(name)
-            self._values.append(value)
-            self._waiting_bytes += len(value)
+        self._keep([name for name, _ in messages], [value for _, value in messages])
         self._events += 1
         self._matches += len(ids)
+
+    def _keep(self, keys: Sequence[bytes | None], values: Sequence[bytes]) -> None:
+        """Hold messages until there are enough for the file."""
+        self._keys += keys
+        self._values += values
+        self._waiting_bytes += sum(map(len, values))
         if self._waiting_bytes >= _STAGED_BYTES:
             with output_errors(self._path):
                 self._stage()

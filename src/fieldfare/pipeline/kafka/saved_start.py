@@ -1,6 +1,6 @@
 """Where a pipeline begins to read a topic: resolved once, and saved before the first batch, with the topic's id.
 
-Spark asks for the beginning again when it runs batch 0 again, and "latest" would be another place by then.
+A pipeline that is killed before its first batch begins anew, and "latest" would be another place by then.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A Kafka topic as the source of a pipeline's events, each message one JSON object or one record in Avro or Protobuf.
 
-Spark streams ranges of offsets only; the messages are read in the Python worker that needs them.
+The driver plans ranges of offsets; the messages are read in the Python worker that needs them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from fieldfare.errors import InputError, UnknownSchemaError
@@ -22,17 +22,14 @@ from fieldfare.kafka.decoding import check_format
 from fieldfare.kafka.schema_registry import SchemaRegistry
 from fieldfare.kafka.starting import EARLIEST, Beginning, parsed
 from fieldfare.kafka.watching import TopicWatch
-from fieldfare.pipeline.kafka.data_source import KafkaDataSource
-from fieldfare.pipeline.kafka.ranges import Range, divided
-from fieldfare.pipeline.kafka.reader import AssignedRanges, RangeReader
+from fieldfare.pipeline.kafka.planner import TopicPlanner
+from fieldfare.pipeline.kafka.reader import RangeReader
 from fieldfare.pipeline.kafka.registered_events import registered_columns
 from fieldfare.pipeline.kafka.sampling import first_messages, schema_of
 from fieldfare.pipeline.kafka.saved_start import save, saved
 from fieldfare.pipeline.source import save_text, with_system_columns
-from fieldfare.pipeline.stages import BatchInput
 from fieldfare.pipeline.types import arrow_schema
 
-_TASK_EVENTS_MIN = 2_000  # fewer are not worth a task of their own
 _SCHEMA = "schema.json"
 
 
@@ -82,23 +79,13 @@ class KafkaSource:
         bounds = TopicWatch(self.topic).bounds(beginning.topic_id)
         return any(bound.high > max(bound.low, beginning.offsets.get(place, 0)) for place, bound in bounds.items())
 
-    def stream(self, spark: SparkSession) -> RangeStream:
-        """The topic as Spark streams it."""
+    def planner(self, spark: SparkSession) -> TopicPlanner:
+        """What says which messages a batch has."""
         beginning = self._beginning()
         schema = with_system_columns(self._schema(spark, beginning))
         reader = RangeReader(self.topic, self.group, arrow_schema(spark, schema), self.format, self.registry)
         _ = reader.decoder  # an error if it cannot hold values of a column's type
-        spark.dataSource.register(KafkaDataSource)
-        options = {
-            "brokers": self.topic.brokers,
-            "topic": self.topic.name,
-            "secret_settings": json.dumps(dict(self.topic.settings)),  # by this name Spark's own log hides it
-            "state": str(self.state.absolute()),
-            "group": self.group,
-            "events_per_batch_max": str(self.events_per_batch_max),
-        }
-        rows = spark.readStream.format(KafkaDataSource.name()).options(**options).load()
-        return RangeStream(rows, reader, schema, self.tasks_per_batch)
+        return TopicPlanner(reader, schema, beginning, self.events_per_batch_max, self.tasks_per_batch)
 
     def _beginning(self) -> Beginning:
         beginning = saved(self.state)
@@ -143,28 +130,3 @@ class KafkaSource:
             return None
         except InputError as error:
             raise InputError(f"{self.topic}: its schema at {registry.url} cannot be used: {error}") from error
-
-
-@dataclass(frozen=True)
-class RangeStream:
-    """A stream whose rows are ranges of offsets, and what reads them where the events are needed."""
-
-    rows: DataFrame
-    reader: RangeReader
-    schema: StructType  # of the reader's events
-    tasks_max: int
-
-    def batch(self, rows: DataFrame) -> BatchInput:
-        """A batch of the stream, divided into tasks that read as many offsets each."""
-        parts = [Range(**row.asDict()) for row in rows.collect()]
-        offsets = sum(part.end - part.first for part in parts)
-        tasks = max(1, min(self.tasks_max, offsets // _TASK_EVENTS_MIN))
-        groups = tuple(tuple(group) for group in divided(parts, tasks))
-        numbers = rows.sparkSession.range(0, tasks, 1, tasks)
-        return BatchInput(
-            numbers,
-            self.schema,
-            AssignedRanges(self.reader, groups),
-            lost=sum(part.lost for part in parts),
-            behind=sum(part.behind for part in parts),
-        )
