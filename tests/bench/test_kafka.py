@@ -52,9 +52,15 @@ def test_the_table_shows_ratios_and_latency() -> None:
         "kafka_to_kafka": 120.0,
         "by_hand": 2.0,
         "duckdb": 40.0,
+        "faststream": 3.0,
     }
     result = KafkaResult(10, 5.0, rates, Latency.of([0.1, 0.2, 0.3], 1.0))
-    assert result.ratios == {"kafka_to_folder": 0.75, "ours_to_by_hand": 60.0, "ours_to_duckdb": 3.0}
+    assert result.ratios == {
+        "kafka_to_folder": 0.75,
+        "ours_to_by_hand": 60.0,
+        "ours_to_duckdb": 3.0,
+        "ours_to_faststream": 40.0,
+    }
     cells = "".join(str(cell) for column in render(result).columns for cell in column.cells)
     assert "60.00 x" in cells
     assert "0.200 s" in cells

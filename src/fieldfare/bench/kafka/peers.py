@@ -23,24 +23,36 @@ _BY_HAND_EVENTS = 50
 Handle = Callable[[list[Message]], list[bytes]]
 
 
-def by_hand(workload: Workload) -> Handle:
-    """Test each condition of each event."""
+Box = tuple[int, float, float, float, float, float, float, float, float]
+
+
+def boxes_of(workload: Workload) -> list[Box]:
+    """Subscriptions as rows: an id, and the bounds of each attribute."""
     columns = [column for column in workload.columns.values() if isinstance(column, WantedRanges)]
     bounds = [
         (column.low.tolist(), (column.high if column.high is not None else column.low).tolist()) for column in columns
     ]
-    boxes = list(zip(workload.ids.tolist(), *(side for pair in bounds for side in pair), strict=True))
+    return list(zip(workload.ids.tolist(), *(side for pair in bounds for side in pair), strict=True))
+
+
+def matches(boxes: list[Box], a: float, b: float, c: float, d: float) -> list[int]:
+    """Test every condition."""
+    return [
+        box[0]
+        for box in boxes
+        if box[1] <= a < box[2] and box[3] <= b < box[4] and box[5] <= c < box[6] and box[7] <= d < box[8]
+    ]
+
+
+def by_hand(workload: Workload) -> Handle:
+    """Test each condition of each event."""
+    boxes = boxes_of(workload)
 
     def handle(messages: list[Message]) -> list[bytes]:
         results = []
         for message in messages:
             event = json.loads(message.value())
-            a, b, c, d = event["a0"], event["a1"], event["a2"], event["a3"]
-            event["subscription_ids"] = [
-                box[0]
-                for box in boxes
-                if box[1] <= a < box[2] and box[3] <= b < box[4] and box[5] <= c < box[6] and box[7] <= d < box[8]
-            ]
+            event["subscription_ids"] = matches(boxes, event["a0"], event["a1"], event["a2"], event["a3"])
             results.append(json.dumps(event).encode())
         return results
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from fieldfare.bench.kafka import faststream_peer
 from fieldfare.bench.kafka.load import Latency
 from fieldfare.bench.kafka.ours import SCHEMA, Job
 from fieldfare.bench.kafka.peers import by_hand, measured, with_duckdb
@@ -34,7 +35,7 @@ from fieldfare.store.subscription_store import open_store
 _FILES = 8
 _BATCHES = 6
 _VERIFIED_EVENTS = 200
-_TOPICS = ("in", "out", "by-hand", "duckdb", "latency-in", "latency-out")
+_TOPICS = ("in", "out", "by-hand", "duckdb", "faststream", "latency-in", "latency-out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ class KafkaResult:
             "kafka_to_folder": rates["kafka_to_parquet"] / rates["folder_to_parquet"],
             "ours_to_by_hand": rates["kafka_to_kafka"] / rates["by_hand"],
             "ours_to_duckdb": rates["kafka_to_kafka"] / rates["duckdb"],
+            "ours_to_faststream": rates["kafka_to_kafka"] / rates["faststream"],
         }
 
 
@@ -104,6 +106,10 @@ def run(options: KafkaBenchOptions, progress: Callable[[str], None]) -> KafkaRes
             target = topics[name.replace("_", "-")].name
             rates[name] = measured(peer, address, topics["in"].name, target, options.peer_seconds)
             _verified(name, workload, list(values_of(address, target)))
+        progress("measuring faststream")
+        place = address, topics["in"].name, topics["faststream"].name
+        rates["faststream"] = faststream_peer.measured(workload, *place, options.peer_seconds)
+        _verified("faststream", workload, list(values_of(address, topics["faststream"].name)))
         spark = stack.enter_context(spark_session("fieldfare-bench", folder / "spark.log"))
         job = Job(spark, store, folder)
         batch = max(1, options.events // _BATCHES)
@@ -164,6 +170,7 @@ _TITLES = {
     "kafka_to_kafka": "ours, Kafka to Kafka, exactly once",
     "by_hand": "by hand: every condition in Python",
     "duckdb": "by hand: DuckDB",
+    "faststream": "FastStream: every condition in Python",
 }
 
 
