@@ -69,7 +69,7 @@ class RangeReader:
     def _read(self, positions: dict[int, int], ends: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
         """Read until all positions are at their ends, and gone; or until one has to be assigned anew."""
         client = _consumer(self.topic, self.group)
-        heard_at = time.monotonic()
+        heard_at, assigned = time.monotonic(), len(positions)
         client.assign([TopicPartition(self.topic.name, *place) for place in positions.items()])
         try:
             while positions:
@@ -80,7 +80,7 @@ class RangeReader:
                 if messages:
                     heard_at = time.monotonic()
                     # Also of partitions that are finished already: that shows that there is something to leave out.
-                    positions |= {message.partition(): message.offset() + 1 for message in messages}
+                    positions |= _reached(messages, assigned)
                     if any(position > ends[partition] for partition, position in positions.items()):
                         messages = [message for message in messages if message.offset() < ends[message.partition()]]
                     yield from self._batches(messages)
@@ -124,10 +124,10 @@ class RangeReader:
         if not messages:
             return
         columns, reasons = self.decoder.decoded(values)
-        faults = [
-            None if reason is None else self._fault(message, reason)
-            for message, reason in zip(messages, reasons, strict=True)
-        ]
+        faults: list[FaultValue | None] = []
+        if any(reasons):
+            pairs = zip(messages, reasons, strict=True)
+            faults = [None if reason is None else self._fault(message, reason) for message, reason in pairs]
         yield self._batch(columns, [message.timestamp()[1] for message in messages], faults)
 
     def _fault(self, message: Message, reason: str) -> FaultValue:
@@ -162,6 +162,18 @@ class RangeReader:
     def events(self) -> pa.Schema:
         """The events' own columns."""
         return pa.schema([field for field in self.schema if field.name not in {APPENDED_AT, FAULT}])
+
+
+def _reached(messages: Sequence[Message], assigned: int) -> dict[int, int]:
+    """The offset after the last message of each of the assigned partitions. Most often the last few messages tell."""
+    found: dict[int, int] = {}
+    for message in reversed(messages):
+        partition = message.partition()
+        if partition not in found:
+            found[partition] = message.offset() + 1
+            if len(found) == assigned:
+                break
+    return found
 
 
 _KEPT: dict[tuple[str, str, str], Consumer] = {}  # one for each topic that this worker reads
