@@ -42,7 +42,8 @@ class TopicWatch:
 
     def bounds(self, topic_id: str | None = None) -> dict[int, Bounds]:
         """What can be read of each partition. With an id, an error if the topic is another one by now."""
-        described, ends = self._described(), self._ends(self._known)  # one after the other would take thrice as long
+        described = self._described()
+        ends = self._ends(self._known) if self._known else []  # one question after the other would take thrice as long
         found, partitions = described()
         if topic_id is not None and found != topic_id:
             raise KafkaTopicError(
