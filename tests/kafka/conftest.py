@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -19,7 +18,7 @@ from tests.kafka.security import SASL_SSL, Authority, made_authority
 pytest.importorskip("confluent_kafka")
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from fieldfare.bench.kafka.server import KafkaServer
 from fieldfare.errors import MissingDependencyError
@@ -45,16 +44,7 @@ class Broker:
         topic = KafkaTopic(self.server.address, name or f"t{uuid.uuid4().hex[:12]}")
         settings = {name.replace("_", "."): value for name, value in config.items()}
         _done(self.admin.create_topics([NewTopic(topic.name, partitions, 1, config=settings)]))
-        self._await_leaders(topic, partitions)
         return topic
-
-    def _await_leaders(self, topic: KafkaTopic, partitions: int) -> None:
-        """A busy broker may know of a topic a little before it leads its partitions."""
-        places = {TopicPartition(topic.name, partition): OffsetSpec.latest() for partition in range(partitions)}
-        deadline = time.monotonic() + 30
-        while any(future.exception(30) for future in self.admin.list_offsets(places).values()):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
 
     def delete(self, topic: KafkaTopic) -> None:
         _done(self.admin.delete_topics([topic.name]))
