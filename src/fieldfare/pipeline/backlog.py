@@ -14,8 +14,8 @@ import msgspec
 
 from fieldfare.errors import InputError
 from fieldfare.kafka.address import KafkaTopic
-from fieldfare.pipeline.event_files import EventPath
 from fieldfare.pipeline.batch_log import BatchLog
+from fieldfare.pipeline.event_files import EventPath
 from fieldfare.pipeline.folder_data_source import LEDGER_NAME, found_files
 from fieldfare.pipeline.ledger import FileList
 
