@@ -211,11 +211,11 @@ def test_what_cannot_be_done_is_refused(place: Place) -> None:
     options = replace(place.options, output=KafkaSink(place.topic))
     with pytest.raises(PipelineError, match="on_batch needs a folder"):
         Pipeline(place.spark, options, on_batch=lambda batch: None)  # noqa: ARG005
-    for name in ("protobuf", "csv"):
-        with pytest.raises(InputError, match=name):
+    with pytest.raises(InputError, match="csv"):
+        replace(place.source, format="csv")
+    for name in ("avro", "protobuf"):
+        with pytest.raises(InputError, match="schema registry"):
             replace(place.source, format=name)
-    with pytest.raises(InputError, match="schema registry"):
-        replace(place.source, format="avro")
     place.send(made(0, 1))
     place.run()
     with pytest.raises(InputError, match="the checkpoint has read the topic"):
