@@ -25,6 +25,7 @@ def test_the_library() -> None:
 
 def test_an_index() -> None:
     assert sorted(name for name in vars(fieldfare.Index) if not name.startswith("_")) == [
+        "asks_now",
         "attributes",
         "check_schema",
         "compacted",
@@ -78,6 +79,7 @@ def test_the_commands() -> None:
         "peer-bridge",
         "peers",
         "placement",
+        "plan",
         "publish",
         "run",
         "serve",
