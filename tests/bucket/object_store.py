@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
 import sys
 import time
 import urllib.error
@@ -21,8 +18,7 @@ from tests.bucket.signing import signed
 from fieldfare.errors import BucketError
 from fieldfare.pipeline.bucket.address import Bucket
 from fieldfare.pipeline.bucket.objects import Objects
-from fieldfare.runtime import end_with_parent
-from fieldfare.runtime.zookeeper_server import free_ports
+from fieldfare.runtime.child_server import ChildServer, free_ports
 
 ACCESS_KEY = "fieldfare-tests"
 SECRET_KEY = "canary-that-nobody-may-print"  # noqa: S105 - of this server, while a test runs
@@ -39,7 +35,7 @@ class ObjectStoreServer:
 
     folder: Path
     _ports: list[int] = field(default_factory=list)
-    _process: subprocess.Popen[bytes] | None = None
+    _child: ChildServer | None = None
 
     @property
     def endpoint(self) -> str:
@@ -86,38 +82,21 @@ class ObjectStoreServer:
         options += ["-s3.port.iceberg=0", "-s3.port.lance=0"]  # catalogs of its own, at ports that others may have
         for part, port, grpc in zip(_PARTS, self._ports[::2], self._ports[1::2], strict=True):
             options += [f"-{part}.port={port}", f"-{part}.port.grpc={grpc}"]
-        with (self.folder / "weed.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", end_with_parent.__file__, "inf", program() or "weed", "server", *options],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                cwd=self.folder,
-                start_new_session=True,
-            )
+        self._child = ChildServer(self.folder / "weed.log")
+        self._child.launch([program() or "weed", "server", *options], self.folder)
 
     def kill(self) -> None:
         """End it as a crash does."""
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            if self._process.stdin is not None:
-                self._process.stdin.close()
-            self._process.wait()
-            with suppress(ProcessLookupError):
-                while True:
-                    os.killpg(self._process.pid, 0)
-                    time.sleep(0.02)
-            self._process = None
+        if self._child is not None:
+            self._child.kill()
 
     def _wait_until_serving(self, *, is_new: bool) -> None:
         """It answers before it can store, so something is stored to be sure."""
         deadline = time.monotonic() + _START_SECONDS_MAX
         while not self._serves(is_new=is_new):
-            said = (self.folder / "weed.log").read_text(errors="replace")[-2000:]
-            assert self._process is not None
-            assert self._process.poll() is None, f"the object store has ended: {said}"
-            assert time.monotonic() < deadline, f"the object store does not serve: {said}"
+            assert self._child is not None
+            assert self._child.is_running, f"the object store has ended: {self._child.said}"
+            assert time.monotonic() < deadline, f"the object store does not serve: {self._child.said}"
             time.sleep(0.1)
 
     def _serves(self, *, is_new: bool) -> bool:

@@ -30,9 +30,10 @@ from fieldfare.messages import (
     TopicSeen,
 )
 from fieldfare.qos import Offered
+from fieldfare.runtime.child_server import free_ports
 from fieldfare.runtime.zookeeper import ZooKeeperOptions
 from fieldfare.runtime.zookeeper_registry import ZooKeeperRegistry
-from fieldfare.runtime.zookeeper_server import ServerOptions, ZooKeeperEnsemble, ZooKeeperServer, free_ports, read_mntr
+from fieldfare.runtime.zookeeper_server import ServerOptions, ZooKeeperEnsemble, ZooKeeperServer, read_mntr
 
 T = ("default", "traffic")
 SERVER = ServerOptions(tick_seconds=0.2, session_seconds_min=0.5)

@@ -27,8 +27,8 @@ from tests.runtime.processes import environment
 
 from fieldfare.pipeline.settings import read_pipelines
 from fieldfare.routing.tree.topology_file import read_topology
+from fieldfare.runtime.child_server import free_ports
 from fieldfare.runtime.config import load
-from fieldfare.runtime.zookeeper_server import free_ports
 
 # Of a service, of more beside it, of gossip, of links between brokers, and of peers.
 PORTS = ("7380", "7480", "7390", "7580", "7381", "7481", "7581", "7400", "7401")

@@ -13,7 +13,7 @@ import msgspec
 from tests.overlay_live.deployment import EdgeProcess, Where
 
 from fieldfare.routing.tree.view import TreeView
-from fieldfare.runtime.zookeeper_server import free_ports
+from fieldfare.runtime.child_server import free_ports
 
 _PATIENCE_SECONDS = 60.0
 _LOOK_SECONDS = 0.05

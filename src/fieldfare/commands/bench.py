@@ -2,28 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, TypeVar
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from fieldfare.commands.tables import print_table
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")]
+Count = Annotated[int, typer.Option(min=1, help="How many.")]
+IsQuick = Annotated[bool, typer.Option("--quick", help="Tiny sizes: show that it works, measure nothing.")]
+Peers = Annotated[list[str] | None, typer.Option(help="Which peer; may be repeated.", show_default="all")]
+Repeats = Annotated[int, typer.Option(min=1, help="How often to measure; the median counts.")]
+Scenarios = Annotated[list[str] | None, typer.Option(help="Which scenario; may be repeated.", show_default="all")]
+StreamRate = Annotated[int, typer.Option(min=1, help="Events per second of the stream.")]
+StreamSeconds = Annotated[float, typer.Option(min=0.0, help="How long to stream; 0: not at all.")]
+SubscriberProcesses = Annotated[int, typer.Option(min=1, help="Processes that hold the subscribers.")]
+Workloads = Annotated[list[str] | None, typer.Option(help="Which workload; may be repeated.", show_default="all")]
+
+Results = TypeVar("Results")
+
+
+def _show(
+    run: Callable[[Callable[[str], None]], Results],
+    render: Callable[[Results], RenderableType],
+    to_json: Callable[[Results], str],
+    *,
+    as_json: bool,
+) -> None:
+    """Measure, saying meanwhile what is being measured, and print what came out."""
+    with Console(stderr=True).status("Measuring") as status:
+        results = run(status.update)
+    if as_json:
+        typer.echo(to_json(results))
+    else:
+        print_table(render(results))
+
 
 @app.command()
 def engine(
     *,
-    workload: Annotated[
-        list[str] | None, typer.Option(help="Which workload; may be repeated.", show_default="all")
-    ] = None,
-    peer: Annotated[list[str] | None, typer.Option(help="Which peer; may be repeated.", show_default="all")] = None,
+    workload: Workloads = None,
+    peer: Peers = None,
     subscriptions: Annotated[int | None, typer.Option(help="How many.", show_default="the workload's")] = None,
     width: Annotated[float | None, typer.Option(help="Width of ranges of 1000.", show_default="the workload's")] = None,
     events: Annotated[int | None, typer.Option(help="How many.", show_default="the workload's")] = None,
     seconds: Annotated[float, typer.Option(help="How long to measure each engine on each workload.")] = 3.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure the matching engine and its peers on one core, every answer checked against brute force.
 
@@ -42,27 +71,22 @@ def engine(
         events=events,
         seconds=seconds,
     )
-    with Console(stderr=True).status("Measuring") as status:
-        results = bench.run(options, status.update)
-    if as_json:
-        typer.echo(bench.to_json(results))
-    else:
-        print_table(bench.render(results))
+    _show(partial(bench.run, options), bench.render, bench.to_json, as_json=as_json)
 
 
 @app.command()
 def pipeline(
     *,
-    subscriptions: Annotated[int, typer.Option(min=1, help="How many.")] = 40_000,
+    subscriptions: Count = 40_000,
     width: Annotated[float, typer.Option(help="Width of ranges of 1000.")] = 250.0,
-    events: Annotated[int, typer.Option(min=1, help="How many.")] = 1_000_000,
+    events: Count = 1_000_000,
     layout: Annotated[str, typer.Option(help="Compared with replicated: multi, single or clusters.")] = "multi",
     policy: Annotated[str, typer.Option(help="adaptive, response-time, subscriptions or random.")] = "adaptive",
-    matchers: Annotated[int, typer.Option(min=1, help="How many.")] = 2,
-    repeats: Annotated[int, typer.Option(min=1, help="How often to measure; the median counts.")] = 3,
-    stream_seconds: Annotated[float, typer.Option(min=0.0, help="How long to stream; 0: not at all.")] = 20.0,
-    stream_rate: Annotated[int, typer.Option(min=1, help="Events per second of the stream.")] = 20_000,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+    matchers: Count = 2,
+    repeats: Repeats = 3,
+    stream_seconds: StreamSeconds = 20.0,
+    stream_rate: StreamRate = 20_000,
+    as_json: AsJson = False,
 ) -> None:
     """Measure the pipeline on local Spark beside its floor and Spark's own join, checked against brute force.
 
@@ -81,22 +105,17 @@ def pipeline(
         stream_seconds=stream_seconds,
         stream_rate=stream_rate,
     )
-    with Console(stderr=True).status("Measuring") as status:
-        result = bench.run(options, status.update)
-    if as_json:
-        typer.echo(bench.to_json(result))
-    else:
-        print_table(bench.render(result))
+    _show(partial(bench.run, options), bench.render, bench.to_json, as_json=as_json)
 
 
 @app.command()
 def flood(
     *,
-    subscriptions: Annotated[int, typer.Option(min=1, help="How many.")] = 40_000,
+    subscriptions: Count = 40_000,
     rate: Annotated[int, typer.Option(min=1, help="Events per second of the steady pipeline.")] = 1_000,
     seconds: Annotated[float, typer.Option(min=1.0, help="How long each phase lasts.")] = 15.0,
     events_per_batch: Annotated[int, typer.Option(min=1, help="At most, in the flooded one.")] = 500_000,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure what a pipeline notices of another one in its process that is flooded, beside Spark's own scheduling.
 
@@ -107,27 +126,22 @@ def flood(
     options = bench.FloodOptions(
         subscriptions=subscriptions, rate=rate, seconds=seconds, events_per_batch=events_per_batch
     )
-    with Console(stderr=True).status("Measuring") as status:
-        result = bench.run(options, status.update)
-    if as_json:
-        typer.echo(bench.to_json(result))
-    else:
-        print_table(bench.render(result))
+    _show(partial(bench.run, options), bench.render, bench.to_json, as_json=as_json)
 
 
 @app.command()
 def kafka(
     *,
-    subscriptions: Annotated[int, typer.Option(min=1, help="How many.")] = 40_000,
+    subscriptions: Count = 40_000,
     width: Annotated[float, typer.Option(help="Width of ranges of 1000; 106 makes about 5 matches.")] = 106.0,
-    events: Annotated[int, typer.Option(min=1, help="How many.")] = 600_000,
+    events: Count = 600_000,
     peer_seconds: Annotated[float, typer.Option(min=0.0, help="How long each peer runs.")] = 5.0,
-    stream_seconds: Annotated[float, typer.Option(min=0.0, help="How long to stream; 0: not at all.")] = 15.0,
-    stream_rate: Annotated[int, typer.Option(min=1, help="Events per second of the stream.")] = 20_000,
+    stream_seconds: StreamSeconds = 15.0,
+    stream_rate: StreamRate = 20_000,
     broker: Annotated[
         str | None, typer.Option(help="host:port of a broker to use; it gets new topics.", show_default="starts one")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure the pipeline from and to Kafka, beside the same job written by hand, checked against brute force.
 
@@ -144,29 +158,22 @@ def kafka(
         stream_rate=stream_rate,
         broker=broker,
     )
-    with Console(stderr=True).status("Measuring") as status:
-        result = bench.run(options, status.update)
-    if as_json:
-        typer.echo(bench.to_json(result))
-    else:
-        print_table(bench.render(result))
+    _show(partial(bench.run, options), bench.render, bench.to_json, as_json=as_json)
 
 
 @app.command()
 def broker(
     *,
-    scenario: Annotated[
-        list[str] | None, typer.Option(help="Which scenario; may be repeated.", show_default="all")
-    ] = None,
-    peer: Annotated[list[str] | None, typer.Option(help="Which peer; may be repeated.", show_default="all")] = None,
+    scenario: Scenarios = None,
+    peer: Peers = None,
     seconds: Annotated[float, typer.Option(help="How long to measure each broker in each scenario.")] = 5.0,
     rate: Annotated[
         list[float] | None,
         typer.Option(help="Events/s at which to measure latency; may be repeated.", show_default="300 to 8000"),
     ] = None,
-    subscriber_processes: Annotated[int, typer.Option(min=1, help="Processes that hold the subscribers.")] = 1,
-    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: show that it works, measure nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+    subscriber_processes: SubscriberProcesses = 1,
+    quick: IsQuick = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure the broker beside Redis and NATS on loopback, every delivery counted.
 
@@ -185,28 +192,21 @@ def broker(
         subscriber_processes=subscriber_processes,
         is_quick=quick,
     )
-    with Console(stderr=True).status("Measuring") as status:
-        results = bench.run(options, status.update)
-    if as_json:
-        typer.echo(bench.to_json(results))
-    else:
-        print_table(bench.render(results))
+    _show(partial(bench.run, options), bench.render, bench.to_json, as_json=as_json)
 
 
 @app.command()
 def overlay(
     *,
-    scenario: Annotated[
-        list[str] | None, typer.Option(help="Which scenario; may be repeated.", show_default="all")
-    ] = None,
+    scenario: Scenarios = None,
     system: Annotated[list[str] | None, typer.Option(help="Which system; may be repeated.", show_default="all")] = None,
     edges: Annotated[
         list[int] | None, typer.Option(help="How many edges; may be repeated.", show_default="from 1 to 8")
     ] = None,
     seconds: Annotated[float, typer.Option(help="How long to measure each system, at saturation and at a rate.")] = 2.0,
-    subscriber_processes: Annotated[int, typer.Option(min=1, help="Processes that hold the subscribers.")] = 1,
-    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: show that it works, measure nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+    subscriber_processes: SubscriberProcesses = 1,
+    quick: IsQuick = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure the overlay beside NATS leaf nodes and Zenoh routers on loopback, two hops, every delivery counted.
 
@@ -224,12 +224,7 @@ def overlay(
         subscriber_processes=subscriber_processes,
         is_quick=quick,
     )
-    with Console(stderr=True).status("Measuring") as status:
-        results = bench.run(options, status.update)
-    if as_json:
-        typer.echo(bench.to_json(results))
-    else:
-        print_table(bench.render(results))
+    _show(partial(bench.run, options), bench.render, bench.to_json, as_json=as_json)
 
 
 @app.command()
@@ -239,7 +234,7 @@ def acknowledging(
         list[int] | None, typer.Option(help="How many edges; may be repeated.", show_default="1, 2, 4 and 8")
     ] = None,
     repeats: Annotated[int, typer.Option(min=2, help="Subscriptions of each kind.")] = 200,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure how long a subscription takes to be acknowledged by an edge among others. No peer confirms as much.
 
@@ -247,20 +242,16 @@ def acknowledging(
     """
     from fieldfare.bench.overlay import acknowledging as bench
 
-    with Console(stderr=True).status("Measuring") as status:
-        results = bench.run(edges or bench.EDGE_COUNTS, repeats, status.update)
-    if as_json:
-        typer.echo(bench.to_json(results))
-    else:
-        print_table(bench.render(results))
+    measure = partial(bench.run, edges or bench.EDGE_COUNTS, repeats)
+    _show(measure, bench.render, bench.to_json, as_json=as_json)
 
 
 @app.command()
 def simulation(
     *,
-    repeats: Annotated[int, typer.Option(min=1, help="How often to measure; the median counts.")] = 3,
-    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: show that it works, measure nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+    repeats: Repeats = 3,
+    quick: IsQuick = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure the simulator: memory of an idle node, messages per second of CPU. No peer runs the same nodes.
 
@@ -268,12 +259,8 @@ def simulation(
     """
     from fieldfare.bench import simulation as bench
 
-    with Console(stderr=True).status("Measuring") as status:
-        results = bench.run(bench.SimulationOptions(repeats, quick), status.update)
-    if as_json:
-        typer.echo(bench.to_json(results))
-    else:
-        print_table(bench.render(results))
+    options = bench.SimulationOptions(repeats, quick)
+    _show(partial(bench.run, options), bench.render, bench.to_json, as_json=as_json)
 
 
 @app.command()
@@ -282,7 +269,7 @@ def pastry(
     nodes: Annotated[int, typer.Option(min=20, help="Of the ring.")] = 5_000,
     lookups: Annotated[int, typer.Option(min=1, help="Messages to random keys.")] = 10_000,
     join: Annotated[bool, typer.Option("--join", help="Let all nodes join, in place of right tables.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure a ring of peers in the simulator: hops, CPU, memory, and how fast the crash of a fifth is healed.
 
@@ -290,20 +277,14 @@ def pastry(
     """
     from fieldfare.bench import pastry as bench
 
-    with Console(stderr=True).status("Measuring") as status:
-        result = bench.run(bench.PastryBenchOptions(nodes, lookups, join), status.update)
-    if as_json:
-        typer.echo(bench.to_json([result]))
-    else:
-        print_table(bench.render([result]))
+    options = bench.PastryBenchOptions(nodes, lookups, join)
+    _show(lambda progress: [bench.run(options, progress)], bench.render, bench.to_json, as_json=as_json)
 
 
 @app.command()
 def covering(
     *,
-    workload: Annotated[
-        list[str] | None, typer.Option(help="Which workload; may be repeated.", show_default="all")
-    ] = None,
+    workload: Workloads = None,
     subscriptions: Annotated[
         list[int] | None, typer.Option(help="Of the other edge; may be repeated.", show_default="1000 and 100000")
     ] = None,
@@ -311,8 +292,8 @@ def covering(
         list[int] | None, typer.Option(help="At most in a covering; may be repeated.", show_default="16 to 1024")
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="How often to measure times; the median counts.")] = 3,
-    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: show that it works, measure nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+    quick: IsQuick = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure what an edge tells others of its subscriptions: a covering of few boxes, beside the full index.
 
@@ -330,9 +311,4 @@ def covering(
         repeats=repeats,
         is_quick=quick,
     )
-    with Console(stderr=True).status("Measuring") as status:
-        results = bench.run(options, status.update)
-    if as_json:
-        typer.echo(bench.to_json(results))
-    else:
-        print_table(bench.render(results))
+    _show(partial(bench.run, options), bench.render, bench.to_json, as_json=as_json)

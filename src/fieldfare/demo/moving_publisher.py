@@ -24,7 +24,7 @@ from fieldfare.client.aio import Client, connect
 from fieldfare.client.options import ClientOptions, SessionOptions
 from fieldfare.demo.programs import Program
 from fieldfare.errors import FieldfareError
-from fieldfare.runtime.zookeeper_server import free_ports
+from fieldfare.runtime.child_server import free_ports
 
 _CITIES = ("berlin", "prague", "vienna", "milan", "rome")
 _TOPIC = "quotes"

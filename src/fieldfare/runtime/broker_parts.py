@@ -26,6 +26,7 @@ from fieldfare.routing.tree.tree_broker import TreeBroker
 from fieldfare.runtime.broker_config import BrokerSettings
 from fieldfare.runtime.broker_startup import check_broker, link_security, zookeeper_credentials
 from fieldfare.runtime.busy_share import BusyShare
+from fieldfare.runtime.child_server import free_ports
 from fieldfare.runtime.config import Settings
 from fieldfare.runtime.gossip import gossip_datagrams, resolve_seeds
 from fieldfare.runtime.host import Capability
@@ -33,7 +34,7 @@ from fieldfare.runtime.socket_addresses import SocketAddress
 from fieldfare.runtime.tcp_links import TcpLinks
 from fieldfare.runtime.tree_startup import tree_options
 from fieldfare.runtime.zookeeper import ZooKeeper, ZooKeeperOptions
-from fieldfare.runtime.zookeeper_server import ServerOptions, ZooKeeperServer, free_ports
+from fieldfare.runtime.zookeeper_server import ServerOptions, ZooKeeperServer
 
 _log = logging.getLogger(__name__)
 _SECRET_FILE = Path("fieldfare-broker.secret")

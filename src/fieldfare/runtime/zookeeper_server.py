@@ -11,12 +11,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import random
-import shutil
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -26,18 +22,13 @@ from types import TracebackType
 from typing import Self
 
 from fieldfare.errors import MissingDependencyError, ServiceError
+from fieldfare.runtime.child_server import LOOPBACK, ChildServer, free_ports, java_command
 
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _JARS = ("zookeeper-", "slf4j-api-", "log4j-api-", "log4j-core-", "log4j-slf4j2-impl-", "metrics-core-", "snappy-java-")
-_END_WITH_PARENT = Path(__file__).with_name("end_with_parent.py")
-_LOOPBACK = "127.0.0.1"
-_SERVER_PORTS = range(20_000, 32_000)
 _WORDS = ("conf", "mntr", "ruok", "srvr")
 _ATTEMPTS = 3  # a free port may be taken by somebody else before the server has it
 _ANSWER_SECONDS = 1.0
-_STOP_SECONDS = 12.0  # a little more than end_with_parent.py gives the server
-_LOG_CHARACTERS = 2000
-JAVA_HINT = "install a JRE, version 17 or later (Debian, Ubuntu: apt install openjdk-17-jre-headless)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +36,7 @@ class ServerOptions:
     """How a server runs."""
 
     port: int = 0  # 0: a free one
-    listen_host: str = _LOOPBACK  # this machine only; 0.0.0.0 for every machine that can reach this one
+    listen_host: str = LOOPBACK  # this machine only; 0.0.0.0 for every machine that can reach this one
     heap_megabytes: int = 256
     tick_seconds: float = 0.5  # sessions expire at multiples of it
     session_seconds_min: float = 1.0
@@ -75,28 +66,17 @@ class ZooKeeperServer:
         self.port = options.port
         self._folder, self._options = folder.absolute(), options
         self._peers, self._number = peers, number
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child = ChildServer(self._folder / "zookeeper.log", options.sound_seconds)
 
     @property
     def hosts(self) -> str:
         """Where clients connect."""
-        return f"{_LOOPBACK}:{self.port}"
+        return f"{LOOPBACK}:{self.port}"
 
     @property
     def is_running(self) -> bool:
         """Whether its process lives."""
-        return self._process is not None and self._process.poll() is None
-
-    @property
-    def said(self) -> str:
-        """The end of what it wrote into its log since it was started."""
-        with suppress(OSError):
-            return self._log.read_text(encoding="utf-8", errors="replace")[-_LOG_CHARACTERS:].strip()
-        return ""
-
-    @property
-    def _log(self) -> Path:
-        return self._folder / "zookeeper.log"
+        return self._child.is_running
 
     def __enter__(self) -> Self:
         try:
@@ -119,7 +99,7 @@ class ZooKeeperServer:
                 self.wait_until_serving()
             except ServiceError:
                 self.stop()
-                if attempt == _ATTEMPTS or self._options.port or "Address already in use" not in self.said:
+                if attempt == _ATTEMPTS or self._options.port or "Address already in use" not in self._child.said:
                     raise
                 self.port = 0
             else:
@@ -127,28 +107,14 @@ class ZooKeeperServer:
 
     def launch(self) -> None:
         """Start its process, and do not wait."""
-        command = [_java(), f"-Xmx{self._options.heap_megabytes}m", *_JVM_OPTIONS, "-cp", _class_path(), _MAIN]
+        java = java_command("the ZooKeeper server")
+        command = [java, f"-Xmx{self._options.heap_megabytes}m", *_JVM_OPTIONS, "-cp", _class_path(), _MAIN]
         self._folder.mkdir(parents=True, exist_ok=True)
         self.port = self.port or free_ports(1)[0]
         config = self._folder / "zoo.cfg"
         config.write_text("".join(f"{name}={value}\n" for name, value in self._settings()), encoding="utf-8")
         (self._data / "myid").write_text(f"{self._number}\n", encoding="utf-8")
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - our own command
-                [
-                    sys.executable,
-                    "-I",
-                    "-S",
-                    str(_END_WITH_PARENT),
-                    str(self._options.sound_seconds),
-                    *command,
-                    str(config),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        self._child.launch([*command, str(config)])
 
     @property
     def _data(self) -> Path:
@@ -172,40 +138,31 @@ class ZooKeeperServer:
             yield "initLimit", 20
             yield "syncLimit", 10
             for peer in self._peers:
-                yield f"server.{peer.number}", f"{_LOOPBACK}:{peer.quorum_port}:{peer.election_port}"
+                yield f"server.{peer.number}", f"{LOOPBACK}:{peer.quorum_port}:{peer.election_port}"
 
     def wait_until_serving(self) -> None:
         """Raise a ServiceError if it ends, or does not serve in time."""
         deadline = time.monotonic() + self._options.start_seconds_max
         while time.monotonic() < deadline:
             if not self.is_running:
-                raise ServiceError(f"the ZooKeeper server has ended: {self.said or 'it said nothing'}")
+                raise ServiceError(f"the ZooKeeper server has ended: {self._child.said}")
             with suppress(OSError):
                 # Another server may have been given this port: only ours knows our folder.
                 if str(self._data) in ask(self.port, "conf") and "Mode:" in ask(self.port, "srvr"):
                     return
             time.sleep(0.05)
-        raise ServiceError(f"the ZooKeeper server does not serve on port {self.port}: {self.said or 'it said nothing'}")
+        raise ServiceError(f"the ZooKeeper server does not serve on port {self.port}: {self._child.said}")
 
     def stop(self) -> None:
         """End it, if it runs, and wait for that."""
-        process = self._process
-        if process is not None and process.stdin is not None:
-            process.stdin.close()
-            self.send_signal(signal.SIGCONT)  # one that is paused cannot end
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(_STOP_SECONDS)
-            self.send_signal(signal.SIGKILL)
+        self._child.stop()
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to the server's processes: SIGKILL to crash it for good, SIGSTOP and SIGCONT to pause it."""
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, number)
-            if number == signal.SIGKILL:
-                if self._process.stdin is not None:
-                    self._process.stdin.close()
-                self._process.wait()
+        if number == signal.SIGKILL:
+            self._child.kill()
+        else:
+            self._child.send_signal(number)
 
 
 class ZooKeeperEnsemble:
@@ -238,27 +195,9 @@ class ZooKeeperEnsemble:
         self._stack.close()
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on at the moment, all different.
-
-    They lie below those that systems give to outgoing connections, so that none takes one before its server starts.
-    """
-    found: list[int] = []
-    for port in random.sample(_SERVER_PORTS, len(_SERVER_PORTS)):
-        with socket.socket() as tried:
-            try:
-                tried.bind((_LOOPBACK, port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == count:
-            return found
-    raise ServiceError(f"{count} ports between {_SERVER_PORTS[0]} and {_SERVER_PORTS[-1]} are wanted and not free")
-
-
 def ask(port: int, word: str) -> str:
     """The answer to a four-letter word, from a server on this machine; raises an OSError if there is none."""
-    with socket.create_connection((_LOOPBACK, port), _ANSWER_SECONDS) as connection:
+    with socket.create_connection((LOOPBACK, port), _ANSWER_SECONDS) as connection:
         if connection.getsockname() == connection.getpeername():  # TCP may connect a port that is free with itself
             raise ConnectionRefusedError(f"nobody listens on port {port}")
         connection.sendall(word.encode())
@@ -281,14 +220,6 @@ _JVM_OPTIONS = (
     "-Dzookeeper.preAllocSize=1024",  # KiB: its log grows in such steps
     "-Djava.net.preferIPv4Stack=true",
 )
-
-
-def _java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if java is None or not Path(java).exists():
-        raise MissingDependencyError(f"the ZooKeeper server needs Java: {JAVA_HINT}")
-    return java
 
 
 def _class_path() -> str:

@@ -9,12 +9,9 @@ everything, and nothing is flushed before the operating system does it.
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import socket
 import subprocess
-import sys
 import time
 import uuid
 from base64 import urlsafe_b64encode
@@ -24,15 +21,11 @@ from types import TracebackType
 from typing import Self
 
 from fieldfare.bench.kafka.jars import kafka_jars
-from fieldfare.errors import MissingDependencyError, ServiceError
-from fieldfare.runtime import end_with_parent
-from fieldfare.runtime.zookeeper_server import JAVA_HINT, free_ports
+from fieldfare.errors import ServiceError
+from fieldfare.runtime.child_server import LOOPBACK, ChildServer, free_ports, java_command
 
-_LOOPBACK = "127.0.0.1"
 _PLAIN = "PLAINTEXT"
 _START_SECONDS_MAX = 90.0
-_STOP_SECONDS = 12.0  # a little more than end_with_parent.py gives the server
-_NEVER_RESTARTED = "inf"  # seconds that it must have run to be started again when it ends
 _ATTEMPTS = 3  # a free port may be taken by somebody else before the server has it
 _LOG_CHARACTERS = 2000
 _ONE_COPY = (
@@ -64,7 +57,7 @@ class KafkaServer:
         self._heap_megabytes = heap_megabytes
         self._protocols = protocols
         self._ports: list[int] = []
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child = ChildServer(self._folder / "kafka.log")
 
     @property
     def address(self) -> str:
@@ -73,7 +66,7 @@ class KafkaServer:
 
     def address_of(self, protocol: str) -> str:
         """Where clients connect that speak a protocol, such as SASL_SSL."""
-        return f"{_LOOPBACK}:{self._ports[self._protocols.index(protocol)]}"
+        return f"{LOOPBACK}:{self._ports[self._protocols.index(protocol)]}"
 
     def __enter__(self) -> Self:
         try:
@@ -106,39 +99,28 @@ class KafkaServer:
 
     def stop(self) -> None:
         """End it, if it runs, and wait for that."""
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_STOP_SECONDS)
-            self.kill()
+        self._child.stop()
 
     def kill(self) -> None:
         """End it as a crash does."""
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            if self._process.stdin is not None:
-                self._process.stdin.close()
-            self._process.wait()
-            with suppress(ProcessLookupError):  # its child, the broker, may take a moment longer to end
-                while True:
-                    os.killpg(self._process.pid, 0)
-                    time.sleep(0.02)
+        self._child.kill()
 
     @property
     def _data(self) -> Path:
         return self._folder / "data"
-
-    @property
-    def _log(self) -> Path:
-        return self._folder / "kafka.log"
 
     def _launch(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._ports = self._ports or free_ports(1 + len(self._protocols))
         config = self._folder / "server.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in self._config().items()), encoding="utf-8")
-        java = [_java(), f"-Xmx{self._heap_megabytes}m", *_JVM_OPTIONS, "-cp", f"{kafka_jars()}/*"]
+        java = [
+            java_command("the Kafka broker"),
+            f"-Xmx{self._heap_megabytes}m",
+            *_JVM_OPTIONS,
+            "-cp",
+            f"{kafka_jars()}/*",
+        ]
         if not self._data.exists():
             cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             if cluster.startswith("-"):  # it would be taken for an option
@@ -149,21 +131,11 @@ class KafkaServer:
                 raise ServiceError(
                     f"Kafka's folder cannot be prepared: {(done.stdout + done.stderr)[-_LOG_CHARACTERS:]}"
                 )
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - our own command
-                [
-                    *(sys.executable, "-I", "-S", end_with_parent.__file__, _NEVER_RESTARTED),
-                    *(*java, "kafka.Kafka", str(config)),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        self._child.launch([*java, "kafka.Kafka", str(config)])
 
     def _config(self) -> dict[str, object]:
         clients = ",".join(f"{protocol}://{self.address_of(protocol)}" for protocol in self._protocols)
-        controllers = f"{_LOOPBACK}:{self._ports[-1]}"
+        controllers = f"{LOOPBACK}:{self._ports[-1]}"
         return {
             "process.roles": "broker,controller",
             "node.id": 1,
@@ -187,21 +159,10 @@ class KafkaServer:
         """A controller that serves clients has let its broker in, which then listens."""
         deadline = time.monotonic() + _START_SECONDS_MAX
         while time.monotonic() < deadline:
-            if self._process is None or self._process.poll() is not None:
-                raise ServiceError(f"the Kafka broker has ended: {self._said()}")
-            with suppress(OSError), socket.create_connection((_LOOPBACK, self._ports[0]), 1.0) as connection:
+            if not self._child.is_running:
+                raise ServiceError(f"the Kafka broker has ended: {self._child.said}")
+            with suppress(OSError), socket.create_connection((LOOPBACK, self._ports[0]), 1.0) as connection:
                 if connection.getsockname() != connection.getpeername():  # TCP may connect a free port with itself
                     return
             time.sleep(0.05)
-        raise ServiceError(f"the Kafka broker does not serve on port {self._ports[0]}: {self._said()}")
-
-    def _said(self) -> str:
-        return self._log.read_text(encoding="utf-8", errors="replace")[-_LOG_CHARACTERS:].strip() or "it said nothing"
-
-
-def _java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if java is None or not Path(java).exists():
-        raise MissingDependencyError(f"the Kafka broker needs Java: {JAVA_HINT}")
-    return java
+        raise ServiceError(f"the Kafka broker does not serve on port {self._ports[0]}: {self._child.said}")

@@ -31,7 +31,7 @@ from fieldfare.client.subscription import Subscription
 from fieldfare.errors import ServiceError
 from fieldfare.experiments.placement.stock_quotes import CONDITIONS, Rating
 from fieldfare.experiments.placement.workloads import StockPublisher, StockWorkload
-from fieldfare.runtime.zookeeper_server import free_ports
+from fieldfare.runtime.child_server import free_ports
 
 TOPIC = "stocks"
 _READY = r"Fieldfare is ready at (\S+).*\n"
