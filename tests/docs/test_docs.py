@@ -11,7 +11,7 @@ from tests.dds.networks import ON_LOOPBACK
 from tests.docs.pages import PAGES, Block, Command, blocks, is_shown
 from tests.docs.reader import Reader
 
-_NOT_RUN_MAX = 7
+_NOT_RUN_MAX = 10
 _TOOLS = {"curl": "$ curl ", "openssl": "$ openssl ", "java": "$ fieldfare pipeline run"}  # by what needs them
 _LANGUAGES = {"console", "python", "toml", "json", ""}  # a block without a language is a drawing
 

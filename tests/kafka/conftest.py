@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -40,10 +41,12 @@ class Broker:
         return AdminClient(self.settings)
 
     def topic(self, partitions: int = 1, name: str = "", **config: str) -> KafkaTopic:
-        """A new topic."""
+        """A new topic, which the broker knows: its controller answers before that."""
         topic = KafkaTopic(self.server.address, name or f"t{uuid.uuid4().hex[:12]}")
         settings = {name.replace("_", "."): value for name, value in config.items()}
         _done(self.admin.create_topics([NewTopic(topic.name, partitions, 1, config=settings)]))
+        while topic.name not in self.admin.list_topics(timeout=30).topics:
+            time.sleep(0.02)
         return topic
 
     def delete(self, topic: KafkaTopic) -> None:

@@ -23,6 +23,7 @@ from fieldfare.kafka.decoding import MessageFormat
 from fieldfare.kafka.schema_registry import SchemaRegistry
 from fieldfare.messages import EventsStored, Publish, Start
 from fieldfare.runtime.embedded import Embedded, HostTransport
+from fieldfare.runtime.kafka import topic_reader
 from fieldfare.runtime.kafka.bridge import KafkaBridge
 from fieldfare.runtime.kafka.client import CarrierClient
 from fieldfare.runtime.kafka.options import EdgeView, InflowOptions, OutflowOptions
@@ -117,6 +118,7 @@ def all_sent(edge: Embedded, bridge: KafkaBridge) -> bool:
 
 def doom_inflow(phase: str) -> None:
     """Have this process end in a phase of the third publication that is not empty."""
+    topic_reader._MESSAGES_MAX = 20  # or else all are read at once
     count = 0
     append, publish_range = Journal.append, CarrierClient.publish_range
 

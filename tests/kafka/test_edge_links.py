@@ -162,7 +162,7 @@ async def test_what_is_too_large_for_kafka_is_a_dead_letter(broker: Broker, tmp_
         await publish(edge, 20, first=21)
         await until(lambda: all_sent(edge, bridge), bridge)
         letters = await edge.dead_letters("kafka.news")
-        assert [letter["event"]["n"] for letter in letters] == [20]
+        assert [letter["event"]["event"]["n"] for letter in letters] == [20]
         assert numbers_in(broker, topic) == [*range(20), *range(21, 41)]
 
 

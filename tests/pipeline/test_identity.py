@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from fieldfare.pipeline.output import OutputFolder
 from fieldfare.pipeline.run import Pipeline, PipelineOptions
@@ -52,7 +53,7 @@ def test_the_identity_is_durable_before_the_output_learns_it(tmp_path: Path, mon
     expected = [state / "identity", state, options.checkpoint, tmp_path / "a", tmp_path]
     for _ in range(2):
         with pytest.raises(Stopped):
-            Pipeline(None, options).run(None)  # type: ignore[arg-type]
+            Pipeline(SparkSession.__new__(SparkSession), options).run(None)  # type: ignore[arg-type]
         flushed.clear()
         expected = [state]  # the run before may have been killed between the rename and the flush of the folder
     identity = (state / "identity").read_text()

@@ -63,6 +63,7 @@ def test_what_a_callback_of_a_named_subscription_cannot_deal_with_becomes_a_dead
             while not (letters := await broker.dead_letters("choosy")):  # noqa: ASYNC110 - nothing sets an event
                 await asyncio.sleep(0.01)
             assert [letter["reason"] for letter in letters] == ["ValueError('not one')"]
+            assert [letter["event"]["event"] for letter in letters] == [{"n": 1}]
             assert sorted(got) == [(0, 1), (1, 1), (1, 2), (2, 1)]
 
     asyncio.run(run())

@@ -84,7 +84,10 @@ class SubscriptionControl:
 
     async def dead_letters(self, subscription: str, *, topic: str | None = None) -> list[Attributes]:
         """The events of a subscription that were refused too often: each with `id`, `at`, `reason` and `event`."""
-        return await self._list(List(0, "dead_letters", subscription=subscription, topic=topic))
+        letters = await self._list(List(0, "dead_letters", subscription=subscription, topic=topic))
+        return msgspec.json.decode(
+            msgspec.json.encode(letters), type=list[Attributes]
+        )  # no bytes, also where no wire was
 
     async def redrive(self, subscription: str, ids: Sequence[str] | None = None, *, topic: str | None = None) -> int:
         """Send dead letters of a subscription again, all of them or those with these ids. Returns how many."""

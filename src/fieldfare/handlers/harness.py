@@ -19,8 +19,6 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-import msgspec
-
 from fieldfare.client.events import Event
 from fieldfare.client.options import ClientOptions, SessionOptions
 from fieldfare.errors import HandlerError
@@ -109,5 +107,4 @@ class Harness:
 
     async def dead_letters(self, name: str) -> list[dict[str, Any]]:
         """The events that a handler with a name refused too often, each with the reason."""
-        letters = await self.broker.dead_letters(name)
-        return [msgspec.json.decode(msgspec.json.encode(letter)) for letter in letters]
+        return await self.broker.dead_letters(name)

@@ -96,11 +96,13 @@ def _reason(brokers: str) -> str:
 
 
 @contextmanager
-def kafka_errors(topic: KafkaTopic) -> Iterator[None]:
+def kafka_errors(topic: KafkaTopic, asked: AdminClient | None = None) -> Iterator[None]:
     """Turn what librdkafka raises into an error that says what to do. Settings, which may be secret, are in none."""
     try:
         yield
     except KafkaException as error:
+        if asked is not None:
+            asked.poll(0)  # it notes why connections failed, and does so only when it is polled
         raise explained(error.args[0], topic) from error
 
 

@@ -30,11 +30,11 @@ class TopicWatch:
     def _described(self) -> Callable[[], tuple[str, list[int]]]:
         """Ask for the topic's id and partitions; what is returned waits for the answer."""
         names = TopicCollection([self._topic.name])
-        with kafka_errors(self._topic):
+        with kafka_errors(self._topic, self._admin):
             asked = self._admin.describe_topics(names, request_timeout=ANSWER_SECONDS)
 
         def answer() -> tuple[str, list[int]]:
-            with kafka_errors(self._topic):
+            with kafka_errors(self._topic, self._admin):
                 found = asked[self._topic.name].result()
             return str(found.topic_id), sorted(partition.id for partition in found.partitions)
 
@@ -83,7 +83,7 @@ class TopicWatch:
 
     def _asked(self, partitions: list[int], spec: OffsetSpec) -> Callable[[], Offsets]:
         """Ask for one offset of each partition; what is returned waits for the answer."""
-        with kafka_errors(self._topic):
+        with kafka_errors(self._topic, self._admin):
             asked = self._admin.list_offsets(
                 {TopicPartition(self._topic.name, partition): spec for partition in partitions},
                 isolation_level=IsolationLevel.READ_COMMITTED,
@@ -91,7 +91,7 @@ class TopicWatch:
             )
 
         def answer() -> Offsets:
-            with kafka_errors(self._topic):
+            with kafka_errors(self._topic, self._admin):
                 places = sorted(asked.items(), key=_partition)
                 return {place.partition: future.result().offset for place, future in places}
 
