@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
@@ -103,6 +103,7 @@ _STEPS = st.one_of(
 
 @settings(max_examples=2000, deadline=None)
 @given(st.lists(_STEPS, max_size=25))
+@example([("send",), ("break_off", 2), ("refuse", 0), ("settle", 0), ("arrive",)])  # before it is sent again
 def test_nothing_is_settled_that_is_not_done_and_all_is_done_in_the_end(steps: list[tuple[str, int]]) -> None:
     edge = KnowingEdge()
     for name, *arguments in steps:

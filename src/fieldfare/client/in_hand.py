@@ -27,7 +27,8 @@ class InHand:
     held: OrderedDict[Position, None] = field(default_factory=OrderedDict)  # manual: not settled
     is_in_order: bool = True  # the first of those is the least
     owed: set[Position] = field(default_factory=set)  # refused: the edge will send them again
-    unsure: set[Position] = field(default_factory=set)  # refused before this connection: the edge may not know
+    unsure: set[Position] = field(default_factory=set)  # refused, and the edge may not know
+    from_before: set[Position] = field(default_factory=set)  # held, and not sent again on this connection
     retried: OrderedDict[Position, int] = field(default_factory=OrderedDict)  # came again, by the last attempt
     to_acknowledge: list[Position] = field(default_factory=list)
 
@@ -57,6 +58,7 @@ class InHand:
     def disconnected(self) -> None:
         """Refusals may have been lost: until such an event comes again, nothing is acknowledged together with it."""
         self.unsure = set(self.owed)
+        self.from_before = set(self.held)
 
     def confirmed(self, position: Position) -> None:
         """The edge goes on after a position: what was refused before it is settled, as a dead letter."""
@@ -77,11 +79,14 @@ class InHand:
         self.to_acknowledge.append(position)
 
     def refuse(self, position: Position, *, comes_again: bool, is_told: bool = True) -> None:
-        """The application could not deal with an event; the edge is told so, or cannot be now."""
+        """The application could not deal with an event; the edge is told so, or cannot be now.
+
+        It does not heed a refusal of what it has not sent again on this connection.
+        """
         self.held.pop(position, None)
         if comes_again and not self.acks_each:
             self.owed.add(position)
-            if not is_told:
+            if not is_told or position in self.from_before:
                 self.unsure.add(position)
 
     def done_upto(self, seen: Position) -> Position:
@@ -95,6 +100,7 @@ class InHand:
         self.held.clear()
         self.owed.clear()
         self.unsure.clear()
+        self.from_before.clear()
         self.retried.clear()
         self.to_acknowledge.clear()
 

@@ -111,6 +111,7 @@ class SessionSubscription:
         seen, in_hand = self.seen, self.in_hand
         fresh = []
         for event in events:
+            in_hand.from_before.discard(event.position)
             if event.attempt > 1:
                 if in_hand.is_new_retry(event):
                     fresh.append(event)
