@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test lint bench clean java
+.PHONY: help setup demo check test lint kernels bench clean java
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
@@ -19,11 +19,11 @@ setup: $(STAMP) ## create .venv with the fieldfare command and everything it can
 demo: java $(STAMP) ## watch the pipeline on local Spark while subscriptions change, then the live service through a crash
 	@$(BIN)/fieldfare demo
 
-check: $(STAMP) lint ## the inner loop, within two minutes: lint, and every test that needs no server, JVM or process
+check: $(STAMP) lint kernels ## the inner loop, within two minutes: lint, and every test that needs no server, JVM or process
 	@FIELDFARE_SEEDS=6 $(BIN)/pytest -n 2 $(DISTRIBUTION) -m "not slow"
 
 test: java $(STAMP) ## check style, types, layers, and run every test
-	@$(MAKE) --no-print-directory -j 2 lint $(SPARK_CLASSES)
+	@$(MAKE) --no-print-directory -j 2 $(SPARK_CLASSES) kernels lint
 	@export SPARK_CLASSES=$(SPARK_CLASSES); $(BIN)/pytest -n 4 $(DISTRIBUTION) || { \
 		echo "What failed is run once more, alone: real processes may starve beside others, and what fails twice is broken"; \
 		$(BIN)/pytest --last-failed --last-failed-no-failures none; }
@@ -33,6 +33,9 @@ lint: $(STAMP) ## check style, types and layers only
 	@$(BIN)/ruff format --check --quiet || { echo "Run: $(BIN)/ruff format"; exit 1; }
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports > .venv/lint-imports.log || { cat .venv/lint-imports.log; exit 1; }
+
+kernels: $(STAMP)
+	@PYTHONPATH=. $(BIN)/python -m tests.compiled_kernels
 
 bench: $(STAMP) ## measure the matching engine beside its peers, on one core
 	@$(BIN)/fieldfare bench engine

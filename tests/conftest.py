@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from fieldfare.runtime.zookeeper_server import ZooKeeperServer
+
+# Thousands of tests are a heap that stays: looking at it again and again would take a good part of the time.
+gc.set_threshold(20_000, 20, 20)
 
 # No test asserts a time, so Hypothesis must not either: a machine may be busy.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -50,6 +54,7 @@ _SLOW_FILES = (
     "pipeline/test_pipeline",
     "kafka/test_pipeline",
     "kafka/test_faults",
+    "kafka/test_edge_faults",
     "kafka/test_output",
     "kafka/test_reader",
     "bucket/test_faults",
@@ -126,33 +131,56 @@ _SLOW_FILES = (
     "bench/test_engine",
     "bench/test_pastry",
     "bench/test_simulation",
+    "experiments/test_dmm",
+    "runtime/test_audit",
+    "runtime/test_telemetry",
+    "runtime/test_payloads",
+    "runtime/test_tickets",
+    "store/test_journal_faults",
+    "simulation/test_peer_recovery",
 )
 _SLOW_FIXTURES = {"broker", "object_store", "spark", "postgres", "zookeeper"}
 _SLOW_PARAMETERS = {"postgresql"}
-# Files that share the Spark session of one worker: another one would take longer to start than it would save.
-_SPARK_FILES = {
-    "bucket/test_pipeline",
-    "examples/test_notebook",
-    "pipeline/test_pipeline",
-    "pipeline/test_source",
-    "pipeline/test_join",
-    "pipeline/test_output",
-    "pipeline/test_output_rows",
-    "pipeline/test_several",
-    "kafka/test_pipeline",
-    "matching/test_equality",
-    "matching/test_expressions",
-    "tables/test_tables_from_spark",
+# Files that share what takes long to start: one worker starts it and runs them all.
+_SHARED = {
+    "spark": {
+        "bucket/test_pipeline",
+        "examples/test_notebook",
+        "kafka/test_pipeline",
+        "language/test_names",
+        "language/test_rlike",
+        "matching/test_equality",
+        "matching/test_expressions",
+        "pipeline/test_first_file",
+        "pipeline/test_join",
+        "pipeline/test_output",
+        "pipeline/test_output_rows",
+        "pipeline/test_pipeline",
+        "pipeline/test_several",
+        "pipeline/test_source",
+        "tables/test_tables_from_spark",
+    },
+    "kafka": {
+        "kafka/test_edge_links",
+        "kafka/test_output",
+        "kafka/test_protobuf",
+        "kafka/test_reader",
+        "kafka/test_security",
+    },
+    "object store": {
+        "bucket/test_faults",
+        "bucket/test_files",
+        "bucket/test_lake_tables",
+        "bucket/test_output",
+    },
+    "zookeeper": {
+        "coordination/test_both_zookeepers",
+        "coordination/test_zookeeper",
+        "coordination/test_zookeeper_server",
+    },
 }
+_SHARES = {file: name for name, files in _SHARED.items() for file in files}
 _SPARK_PAGES = ("[README]", "[pipeline]")  # pages of the documentation that use that session, too
-_KAFKA_FILES = {"kafka/test_output", "kafka/test_reader"}  # files that share one broker
-# Files that share one object store.
-_BUCKET_FILES = {
-    "bucket/test_faults",
-    "bucket/test_files",
-    "bucket/test_lake_tables",
-    "bucket/test_output",
-}  # files that share one object store
 _DIVISIBLE_FILES = {  # their tests share nothing: any worker may take one
     "docs/test_docs",
     "faults/test_edge",
@@ -163,11 +191,22 @@ _DIVISIBLE_FILES = {  # their tests share nothing: any worker may take one
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is slow, and begin with what takes longest."""
-    turns = {file: turn for turn, file in enumerate(_SLOW_FILES)} | dict.fromkeys(_SPARK_FILES, 1)
+    turns = {file: turn for turn, file in enumerate(_SLOW_FILES)} | dict.fromkeys(_SHARED["spark"], 1)
     for item in items:
         if _is_slow(item):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: turns.get(_file(item.nodeid), len(turns)))
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported and collected out of all later looks for garbage."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let go of it, too: some libraries tell of what is left at the end."""
+    gc.unfreeze()
 
 
 def _is_slow(item: pytest.Item) -> bool:
@@ -181,19 +220,15 @@ def _is_slow(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give workers whole files, or all that shares a Spark session, or single tests where these share nothing."""
+    """Give workers whole files, or all that share a server or a session, or single tests where these share nothing."""
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
     class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file = _file(nodeid)
-            if file in _KAFKA_FILES:
-                return "kafka"
-            if file in _BUCKET_FILES:
-                return "bucket"
-            if file in _SPARK_FILES or (file == "docs/test_docs" and nodeid.endswith(_SPARK_PAGES)):
+            if file == "docs/test_docs" and nodeid.endswith(_SPARK_PAGES):
                 return "spark"
-            return nodeid if file in _DIVISIBLE_FILES else file
+            return nodeid if file in _DIVISIBLE_FILES else _SHARES.get(file, file)
 
     return Scheduling(config, log)
 

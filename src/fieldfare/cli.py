@@ -5,6 +5,7 @@ Imports of substance stand inside the commands, so that help is quick and needs 
 
 from __future__ import annotations
 
+import gc
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,6 +37,8 @@ from fieldfare.commands.bad_rows import exit_if_any
 from fieldfare.errors import FieldfareError
 
 _EXIT_BAD_INPUT = 2
+
+gc.set_threshold(20_000)  # what a command imports stays: to look at it again and again would be a sixth of its start
 
 
 class _Commands(typer.core.TyperGroup):

@@ -29,7 +29,7 @@ def test_schemas_are_as_strict_as_the_code(tmp_path: Path) -> None:
     }
     with ServiceProcess(tmp_path / "data", FIELDFARE_WEBHOOKS_ALLOW="127.0.0.1/32") as service:
         options = ["--exclude-path-regex", _ENDLESS, "--phases", "coverage,fuzzing", "--max-examples", "10"]
-        options += ["--max-time", "30", "--generation-deterministic", "--no-color"]
+        options += ["--max-time", "12", "--generation-deterministic", "--no-color"]
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{service.url}/openapi.json", *options]
         done = subprocess.run(
             command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=180, check=False
