@@ -15,7 +15,7 @@ from fieldfare.planning.stations import Station, latencies, mixed, round_events,
 
 def simulated(station: Station, rate: float) -> npt.NDArray[np.float64]:
     """Latencies of events that come one by one: a server takes all that wait, and works on them."""
-    events = 120_000 * max(1, round(round_events(station, rate) / 8))
+    events = 120_000 * min(100, max(1, round(round_events(station, rate) / 8)))
     rng = np.random.default_rng(1)
     arrivals = np.cumsum(rng.exponential(1 / rate, events))
     ends = np.empty(events)
