@@ -426,7 +426,6 @@ def test_names_that_are_no_parts_of_paths_are_escaped() -> None:
     assert sorted(scene.nodes["a/b"].members) == [".", "a/b", "é-0000000001"]
 
 
-@pytest.mark.skipif(not hasattr(SimulatedHost, "pause"), reason="hosts cannot be paused")
 @pytest.mark.parametrize("seconds", [0.5, 2.0, 30.0])
 def test_a_broker_that_is_paused_goes_on_and_first_acts_as_if_nothing_had_happened(seconds: float) -> None:
     pause, resume = methodcaller("pause"), methodcaller("resume")
