@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import msgspec
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from fieldfare.bench.calibration.saved import costs_file, machine, saved_costs, versions
 from fieldfare.cli import app
-from fieldfare.planning.choosing import Plan
+from fieldfare.commands.plan_tables import duration, memory, network, plan_view
+from fieldfare.planning.choosing import Plan, plan
 from fieldfare.planning.costs import reference_costs, save_costs
+from fieldfare.planning.nodes import Nodes
 from fieldfare.planning.presets import PRESETS
 
 runner = CliRunner()
@@ -69,6 +73,10 @@ def test_settings_are_written_once() -> None:
         (["absent.toml"], "cannot be read"),
         (["games", "--nodes", "0"], "1 to 10,000 nodes"),
         (["games", "--nodes", "absent.toml"], "cannot be read"),
+        (["games", "--nodes", "-1"], "1 to 10,000 nodes"),
+        (["games", "--nodes", "9" * 5_000], "takes how many there are"),
+        (["feeds", "--apply", "/proc/nothing"], "/proc/nothing cannot be written"),
+        (["feeds", "--plot", "/proc/nothing"], "/proc/nothing cannot be written"),
         (["games", "feeds", "--apply", "out"], "for one application"),
         (["quotes", "--nodes", "1", "--memory", "0.01", "--apply", "out"], "no way is enough"),
         (["games", "--costs", "absent.json"], "cannot be read"),
@@ -84,7 +92,7 @@ def test_what_is_wrong_is_said(arguments: list[str], told: str) -> None:
 def test_several_applications() -> None:
     ended = runner.invoke(app, ["plan", "games", "feeds", "--nodes", "2"])
     assert ended.exit_code == 0
-    assert "alone at most" in ended.stdout
+    assert "Placed together" in ended.stdout
     assert max(map(len, ended.stdout.splitlines())) <= 100
 
 
@@ -105,3 +113,21 @@ def test_saved_costs_are_those_of_this_machine_and_these_versions() -> None:
     elsewhere = msgspec.structs.replace(costs, origin=msgspec.structs.replace(here, machine="another"))
     save_costs(elsewhere, costs_file())
     assert saved_costs() is None
+
+
+@pytest.mark.parametrize(("columns", "has_memory"), [(80, False), (120, True)])
+def test_a_terminal_gets_what_it_has_room_for(columns: int, *, has_memory: bool) -> None:
+    found = plan(PRESETS["feeds"].application, reference_costs(), Nodes(), with_thresholds=False)
+    console = Console(width=columns, file=io.StringIO(), record=True)
+    console.print(plan_view(found, reference_costs(), columns))
+    shown = console.export_text()
+    assert ("GiB" in shown) == has_memory
+    assert all(f" {each.way} " in shown for each in found.predictions)  # none is folded
+
+
+def test_numbers_and_units() -> None:
+    assert [duration(seconds) for seconds in (2e-7, 4e-4, 0.25, 0.99999, 12.34)] == [
+        "0.2 µs", "400 µs", "250 ms", "1 s", "12.3 s",
+    ]  # fmt: skip
+    assert [network(size) for size in (125_000.0, 12_500_000_000.0)] == ["1 Mb/s", "100 Gb/s"]
+    assert [memory(size * 1024.0**3) for size in (0.25, 2_500)] == ["0.2 GiB", "2,500 GiB"]

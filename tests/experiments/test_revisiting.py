@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from fieldfare.commands.experiments import app
 from fieldfare.experiments.revisiting import figures as experiment
-from fieldfare.experiments.revisiting.comparison import WAYS, Compared, choices, predicted, score
+from fieldfare.experiments.revisiting.comparison import WAYS, Clients, Compared, choices, predicted, score
 from fieldfare.experiments.revisiting.curves import popularity, replicas_and_hops, skipping
 from fieldfare.experiments.revisiting.in_process import run_in_process
 from fieldfare.experiments.revisiting.live import run_live
@@ -102,10 +102,13 @@ def test_a_hit_lies_within_the_aim_beyond_the_spread() -> None:
 def test_clients_on_the_same_cores_slow_brokers_down() -> None:
     application = workload_of(PRESETS["games"].application, TINY).application
     for way in WAYS[1:4]:
-        alone = predicted(application, way, reference_costs(), 100.0, 0.0)
-        beside = predicted(application, way, reference_costs(), 100.0, 2e-4)
+        alone = predicted(application, way, reference_costs(), 100.0, Clients())
+        beside = predicted(application, way, reference_costs(), 100.0, Clients(2e-4, 1e-4))
         assert beside.throughput_events < alone.throughput_events, way
         assert beside.throughput_events * 2e-4 < 2.0
+        assert predicted(
+            application, way, reference_costs(), 100.0, Clients(1e-2, 1e-2)
+        ).throughput_events == pytest.approx(100.0)
 
 
 def test_a_way_is_better_only_if_it_is_in_everything() -> None:
@@ -114,7 +117,7 @@ def test_a_way_is_better_only_if_it_is_in_everything() -> None:
     )
 
     def compared(number: int, throughput: float, p99: float) -> Compared:
-        found = predicted(application, WAYS[number], reference_costs(), 100.0, 0.0)
+        found = predicted(application, WAYS[number], reference_costs(), 100.0, Clients())
         return Compared(application, WAYS[number], (Run(throughput, 100.0, p99 / 2, p99),), found)
 
     edge, star = compared(1, 1000.0, 0.01), compared(2, 2000.0, 0.02)
@@ -131,7 +134,10 @@ def test_in_process_and_an_edge_are_run_and_compared(tmp_path: Path) -> None:
     runs = {WAYS[0]: run_in_process(workload, TINY), WAYS[1]: run_live(WayKind.EDGE, workload, TINY)}
     compared = [
         Compared(
-            workload.application, way, (run,), predicted(workload.application, way, reference_costs(), run.rate, 0.0)
+            workload.application,
+            way,
+            (run,),
+            predicted(workload.application, way, reference_costs(), run.rate, Clients()),
         )
         for way, run in runs.items()
     ]

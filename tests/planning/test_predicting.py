@@ -172,3 +172,41 @@ def test_how_many_other_edges_an_event_reaches() -> None:
 
     relay = next(station for station in star(application, costs, edges).stations if station.name == "routing broker")
     assert relay.costs["links"] / costs.link.event_seconds - 1.0 == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_subscriptions_that_come_and_go_take_their_part_of_a_core(way: Way) -> None:
+    nodes = Nodes.equal(1, cores=32, network_mbps=1e6)
+    still = predict(SMALL, way, COSTS, nodes)
+    changing = predict(msgspec.structs.replace(SMALL, changes_per_second=2_000.0), way, COSTS, nodes)
+    assert changing.throughput_events < still.throughput_events
+    too_many = predict(msgspec.structs.replace(SMALL, changes_per_second=1e9), way, COSTS, nodes)
+    assert too_many.is_saturated
+    assert "changes of subscriptions" in too_many.limited_by
+
+
+def test_events_that_come_together_wait_for_each_other() -> None:
+    together = msgspec.structs.replace(SMALL, events_per_publication=200.0)
+    for way in WAYS[:4]:
+        alone, later = (predict(each, way, COSTS, ONE) for each in (SMALL, together))
+        assert later.latency_p50_seconds > alone.latency_p50_seconds
+        assert later.throughput_events == alone.throughput_events
+
+
+def test_publishers_connections_need_memory() -> None:
+    many = msgspec.structs.replace(SMALL, publishers=1_000_000)
+    few, more = (predict(each, Way(WayKind.EDGE), COSTS, ONE).memory_bytes_per_node for each in (SMALL, many))
+    assert more - few == pytest.approx((1_000_000 - 1) * COSTS.edge.bytes_per_connection)
+
+
+def test_lists_have_nothing_to_divide_and_so_no_shuffle() -> None:
+    lists = msgspec.structs.replace(SMALL, shape=Shape.KEYWORDS, delivery=Delivery.TABLE)
+    whole, divided = (predict(lists, Way(kind, 4), COSTS, ONE) for kind in (WayKind.REPLICATED, WayKind.MULTI))
+    assert divided.latency_p50_seconds == whole.latency_p50_seconds
+    assert divided.throughput_events == whole.throughput_events
+
+
+def test_a_large_event_is_many_pieces_among_peers() -> None:
+    large = msgspec.structs.replace(SMALL, event_bytes=12_000)
+    few, many = (predict(each, Way(WayKind.PEERS, 8), COSTS, ONE) for each in (SMALL, large))
+    assert many.throughput_events < few.throughput_events / 3

@@ -26,7 +26,8 @@ def simulated(station: Station, rate: float) -> npt.NDArray[np.float64]:
         upto = min(upto, first + int(min(station.events_max, events)))
         work = float(station.seconds(float(upto - first)))
         if upto > first or station.interval_seconds:
-            ends[first:upto] = start + work
+            earlier = rng.random(upto - first) * station.delivering_seconds(np.array(float(upto - first)))
+            ends[first:upto] = start + work - earlier
             begun, free, first = start, start + work, upto
     return np.asarray((ends - arrivals)[events // 10 :])
 
@@ -47,6 +48,7 @@ def bulk(a: float, b: float, **others: float) -> Station:
         (bulk(0.1, 0.00001, interval_seconds=0.5), 5_000.0),  # that waits for its interval
         (bulk(0.1, 0.001, interval_seconds=0.5), 2.0),
         (bulk(0.0005, 0.00001, write_seconds=0.00002, writes_per_event=20, connections=50), 3_000.0),
+        (bulk(0.0005, 0.00001, frame_seconds=0.000002, writes_per_event=20, subscriptions=1_000), 3_000.0),
     ],
 )
 def test_latency_is_what_a_simulation_of_each_event_finds(station: Station, rate: float) -> None:

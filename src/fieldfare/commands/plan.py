@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from fieldfare.commands.tables import print_table
-from fieldfare.errors import InputError
+from fieldfare.commands.tables import print_table, table_columns
+from fieldfare.errors import InputError, NodesError
 
 if TYPE_CHECKING:
     from fieldfare.planning.application import Application
     from fieldfare.planning.choosing import Plan
     from fieldfare.planning.costs import Costs
     from fieldfare.planning.nodes import Nodes
+
+_COLUMNS = 100  # of a table, where nobody watches
+_DIGITS_MAX = 9  # of a number of nodes
 
 
 def plan(
@@ -27,9 +33,9 @@ def plan(
         str | None,
         typer.Option(help="How many equal nodes, or a TOML file of them.", show_default="as many as the load needs"),
     ] = None,
-    memory: Annotated[float, typer.Option(min=0.001, help="GiB of a node.")] = 8.0,
+    memory: Annotated[float, typer.Option(min=0.001, max=1e6, help="GiB of a node.")] = 8.0,
     cores: Annotated[int, typer.Option(min=1, max=4096, help="Cores of a node.")] = 4,
-    network: Annotated[float, typer.Option(min=0.001, help="Mb/s of a node's link, each way.")] = 1000.0,
+    network: Annotated[float, typer.Option(min=0.001, max=1e7, help="Mb/s of a node's link, each way.")] = 1000.0,
     plot: Annotated[
         Path | None, typer.Option(help="A folder for a PNG: latency against throughput, for every R and H.")
     ] = None,
@@ -81,9 +87,16 @@ def _application(name: str) -> Application:
     from fieldfare.planning.application import load_application
     from fieldfare.planning.presets import PRESETS, preset
 
-    if name in PRESETS or not (name.endswith(".toml") or Path(name).exists()):
+    if name in PRESETS or not (name.endswith(".toml") or _is_there(Path(name))):
         return preset(name)
     return load_application(Path(name))
+
+
+def _is_there(file: Path) -> bool:
+    try:
+        return file.exists()
+    except (OSError, ValueError):  # no file can have such a name
+        return False
 
 
 def _nodes(text: str | None, memory: float, cores: int, network: float) -> Nodes:
@@ -91,8 +104,10 @@ def _nodes(text: str | None, memory: float, cores: int, network: float) -> Nodes
 
     if text is None:
         return Nodes((NodeSize(memory_gib=memory, cores=cores, network_mbps=network),))
-    if text.isdecimal():
+    if re.fullmatch(rf"-?[0-9]{{1,{_DIGITS_MAX}}}", text):
         return Nodes.equal(int(text), memory_gib=memory, cores=cores, network_mbps=network)
+    if not _is_there(Path(text)):
+        raise NodesError(f"{text} cannot be read: --nodes takes how many there are, or a TOML file that lists them")
     return load_nodes(Path(text))
 
 
@@ -115,7 +130,8 @@ def _calibrated(file: Path | None) -> Costs:
     with Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console) as progress:
         task = progress.add_task("Measuring", total=1.0)
         found = calibrate(lambda share, what: progress.update(task, completed=share, description=what))
-    save_costs(found, target)
+    with _writable(target):
+        save_costs(found, target)
     console.print(f"Costs of this machine are in {target}", highlight=False, soft_wrap=True)
     if found.origin.not_measured:
         console.print(f"Not measured: {', '.join(found.origin.not_measured)}", highlight=False, soft_wrap=True)
@@ -136,7 +152,7 @@ def _show(
     else:
         from fieldfare.commands.plan_tables import plan_view
 
-        print_table(plan_view(found, costs), columns=100)
+        print_table(plan_view(found, costs, table_columns(_COLUMNS)), _COLUMNS)
     if plot is not None:
         _plot(found, costs, nodes, plot)
     if folder is not None:
@@ -155,7 +171,7 @@ def _show_together(applications: list[Application], costs: Costs, nodes: Nodes, 
         return
     from fieldfare.commands.plan_tables import together_view
 
-    print_table(together_view(found), columns=100)
+    print_table(together_view(found, costs), _COLUMNS)
 
 
 def _show_presets(*, as_json: bool) -> None:
@@ -168,14 +184,16 @@ def _show_presets(*, as_json: bool) -> None:
         return
     from fieldfare.commands.plan_tables import presets_view
 
-    print_table(presets_view(), columns=100)
+    print_table(presets_view(), _COLUMNS)
 
 
 def _plot(found: Plan, costs: Costs, nodes: Nodes, folder: Path) -> None:
     from fieldfare.experiments.plots import plot
     from fieldfare.experiments.replicas_and_hops import figure
 
-    for file in plot([figure(found.application, costs, nodes)], folder):
+    with _writable(folder):
+        files = plot([figure(found.application, costs, nodes)], folder)
+    for file in files:
         Console(stderr=True).print(f"Wrote {file}", highlight=False, soft_wrap=True)
 
 
@@ -187,10 +205,20 @@ def _apply(found: Plan, folder: Path) -> None:
     if not found.is_enough:
         raise InputError(f"nothing is written: no way is enough; {found.recommended.way} lacks what the plan says")
     files = settings_files(found)
-    folder.mkdir(parents=True, exist_ok=True)
-    if taken := [name for name in files if (folder / name).exists()]:
-        raise InputError(f"{folder} has {', '.join(taken)} already: name another folder, or remove them")
-    for name, content in files.items():
-        with NewFile(folder / name) as stream:
-            stream.write(content.encode())
+    with _writable(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if taken := [name for name in files if (folder / name).exists()]:
+            raise InputError(f"{folder} has {', '.join(taken)} already: name another folder, or remove them")
+        for name, content in files.items():
+            with NewFile(folder / name) as stream:
+                stream.write(content.encode())
     Console(stderr=True).print(f"Wrote {', '.join(files)} to {folder}", highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _writable(place: Path) -> Iterator[None]:
+    """Tell a person where nothing can be written."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{place} cannot be written: {error.strerror or error}") from error

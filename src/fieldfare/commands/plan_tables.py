@@ -1,4 +1,4 @@
-"""What a plan looks like at a terminal of 100 columns."""
+"""What a plan looks like at a terminal, of 100 columns or fewer."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from fieldfare.planning.predicting import Prediction
 from fieldfare.planning.presets import PRESETS
 from fieldfare.planning.together import Share, Together
 
+_ALL_COLUMNS = 96  # of a terminal that has room for every column
+_HEADINGS = ("way", "p50", "p99", "events/s\nmax", "memory", "network", "nodes", "lacks, or first limit")
+_NARROW_HEADINGS = tuple(heading for heading in _HEADINGS if heading not in {"memory", "network"})
 _WORDS = {
     "events_per_second": ("events a second", 1.0, ""),
     "subscriptions": ("subscriptions", 1.0, ""),
@@ -26,9 +29,14 @@ _WORDS = {
 }
 
 
-def plan_view(plan: Plan, costs: Costs) -> Group:
+def plan_view(plan: Plan, costs: Costs, columns: int) -> Group:
     """The ways side by side, the recommended one, why, and what would change that."""
-    return Group(_title(plan), _ways(plan), *(Text(line) for line in _sentences(plan, costs)), Text())
+    return Group(
+        _title(plan),
+        _ways(plan, is_narrow=columns < _ALL_COLUMNS),
+        *(Text(line) for line in _sentences(plan, costs)),
+        Text(),
+    )
 
 
 def _title(plan: Plan) -> Text:
@@ -37,40 +45,44 @@ def _title(plan: Plan) -> Text:
     return Text(
         f"{application.name}: {application.subscriptions:,} subscriptions ({application.shape}), "
         f"{number(application.carried_events_per_second)} events/s{peak} of {application.event_bytes:,} bytes, "
-        f"{number(application.matches_per_event)} matches each, "
+        f"{number(application.matches_per_event)} match{'' if application.matches_per_event == 1 else 'es'} each, "
         f"p99 < {duration(application.latency_seconds_max)}",
         style="bold",
     )
 
 
-def _ways(plan: Plan) -> Table:
-    table = Table(box=SIMPLE_HEAD, caption=_caption(plan), caption_justify="left", pad_edge=False)
-    for heading in ("way", "p50", "p99", "events/s max", "memory", "network", "nodes", "lacks, or first limit"):
-        table.add_column(
-            heading,
-            justify="left" if heading in {"way", "lacks, or first limit"} else "right",
-            overflow="fold",
-            no_wrap=heading not in {"lacks, or first limit", "way"},
-        )
+def _ways(plan: Plan, *, is_narrow: bool) -> Table:
+    table = Table(box=SIMPLE_HEAD, caption=_caption(plan, is_narrow=is_narrow), caption_justify="left", pad_edge=False)
+    for heading in _NARROW_HEADINGS if is_narrow else _HEADINGS:
+        is_text = heading in {"way", "lacks, or first limit"}
+        table.add_column(heading, justify="left" if is_text else "right", no_wrap=heading == "way")
     for found in plan.predictions:
         is_best = found is plan.recommended
+        cells = {
+            "way": f"{'→ ' if is_best else '  '}{found.way}",
+            "p50": duration(found.latency_p50_seconds),
+            "p99": duration(found.latency_p99_seconds),
+            "events/s\nmax": number(found.throughput_events),
+            "memory": memory(found.memory_bytes_per_node),
+            "network": network(found.network_bytes_per_node),
+            "nodes": str(found.nodes),
+            "lacks, or first limit": "; ".join(found.unmet) or found.limited_by,
+        }
         table.add_row(
-            f"{'→ ' if is_best else '  '}{found.way}",
-            duration(found.latency_p50_seconds),
-            duration(found.latency_p99_seconds),
-            number(found.throughput_events),
-            f"{found.memory_bytes_per_node / GIBIBYTE:,.1f} GiB",
-            f"{found.network_bytes_per_node * 8 / 1e6:,.0f} Mb/s",
-            str(found.nodes),
-            "; ".join(found.unmet) or found.limited_by,
+            *(cells[column.header] for column in table.columns if isinstance(column.header, str)),
             style="bold" if is_best else "" if found.is_enough else "dim",
         )
     return table
 
 
-def _caption(plan: Plan) -> str:
+def _caption(plan: Plan, *, is_narrow: bool) -> str:
     part = f"For one of {plan.parts} equal parts. " if plan.parts > 1 else ""
-    return f"{part}Memory and network: of the busiest node. Latency: from publishing to delivery."
+    where = (
+        f"Memory and network are shown from {_ALL_COLUMNS} columns on."
+        if is_narrow
+        else "Memory and network: of the busiest node."
+    )
+    return f"{part}{where} Latency: from publishing to delivery."
 
 
 def _sentences(plan: Plan, costs: Costs) -> Iterator[str]:
@@ -117,6 +129,12 @@ def threshold_text(threshold: Threshold) -> str:
 
 def _standing(costs: Costs, best: Prediction) -> Iterator[str]:
     """What the numbers stand on."""
+    yield from _origin(costs)
+    if best.extrapolated:
+        yield f"Extrapolated: {'; '.join(best.extrapolated)}."
+
+
+def _origin(costs: Costs) -> Iterator[str]:
     origin = costs.origin
     if origin.is_reference:
         yield (
@@ -127,29 +145,26 @@ def _standing(costs: Costs, best: Prediction) -> Iterator[str]:
         yield f"Costs measured here at {origin.measured_at}, with a load of {origin.load:.1f} from other programs."
     if origin.not_measured:
         yield f"Not measured, but taken from the reference: {', '.join(origin.not_measured)}."
-    if best.extrapolated:
-        yield f"Extrapolated: {'; '.join(best.extrapolated)}."
 
 
-def together_view(found: Together) -> Group:
+def together_view(found: Together, costs: Costs) -> Group:
     """Several applications on the same nodes."""
-    table = Table(box=SIMPLE_HEAD, title="together", title_justify="left", pad_edge=False)
-    for heading in (
-        "application",
-        "way",
-        "cores",
-        "memory",
-        "p99",
-        "alone at most",
-        "here at most",
-        "nodes",
-    ):
-        table.add_column(heading, justify="left" if heading in {"application", "way", "nodes"} else "right")
+    table = Table(
+        box=SIMPLE_HEAD,
+        caption="Events/s: at most, with all nodes alone, and beside the others. Memory: of all its processes.",
+        caption_justify="left",
+        pad_edge=False,
+    )
+    for heading in ("application", "way", "cores", "memory", "p99", "alone", "here", "nodes"):
+        is_text = heading in {"application", "way", "nodes"}
+        table.add_column(heading, justify="left" if is_text else "right", no_wrap=heading in {"application", "way"})
     for share in found.shares:
         table.add_row(*_share_cells(share))
-    lines = [Text(line) for share in found.shares if not share.is_enough for line in _lacking(share)]
+    lines = [line for share in found.shares if not share.is_enough for line in _lacking(share)]
     free = ", ".join(f"{size.name}: {size.cores} cores, {size.memory_gib:.1f} GiB" for size in found.left)
-    return Group(table, *lines, Text(f"Left: {free}"))
+    heading = "Placed together, the one that needs most first; a process has a core of its own."
+    shown = (*lines, f"Left: {free}", *_origin(costs))
+    return Group(Text(heading, style="bold"), table, *map(Text, shown))
 
 
 def _share_cells(share: Share) -> list[str]:
@@ -161,10 +176,10 @@ def _share_cells(share: Share) -> list[str]:
         share.application.name,
         str(placed.way),
         str(share.cores),
-        f"{share.memory_bytes / GIBIBYTE:,.1f} GiB",
+        memory(share.memory_bytes),
         duration(placed.latency_p99_seconds),
-        f"{number(share.alone.throughput_events)}/s",
-        f"{number(placed.throughput_events)}/s",
+        number(share.alone.throughput_events),
+        number(placed.throughput_events),
         ", ".join(names),
     ]
 
@@ -201,8 +216,20 @@ def number(value: float) -> str:
     if math.isinf(value):
         return "∞"
     if value >= 1e6:
-        return f"{value / 1e6:,.3g}M"
+        return f"{value / 1e6:.3g}M" if value < 1e9 else f"{value:.3g}"
     return f"{float(f'{value:.3g}'):,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def memory(size: float) -> str:
+    """Bytes, in the unit of a node's memory."""
+    gibibytes = size / GIBIBYTE
+    return f"{gibibytes:.1f} GiB" if gibibytes < 1000 else f"{number(gibibytes)} GiB"
+
+
+def network(bytes_per_second: float) -> str:
+    """Bytes per second, as links are sold."""
+    megabits = bytes_per_second * 8 / 1e6
+    return f"{megabits:.0f} Mb/s" if megabits < 10_000 else f"{number(megabits / 1e3)} Gb/s"
 
 
 def duration(seconds: float) -> str:
@@ -210,5 +237,5 @@ def duration(seconds: float) -> str:
     if math.isinf(seconds):
         return "∞"
     if seconds < 1e-3:
-        return f"{seconds * 1e6:.0f} µs"
-    return f"{seconds * 1e3:.3g} ms" if seconds < 1.0 else f"{seconds:.3g} s"
+        return f"{seconds * 1e6:.3g} µs"
+    return f"{seconds * 1e3:.3g} ms" if seconds < 0.9995 else f"{number(seconds)} s"

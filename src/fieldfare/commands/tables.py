@@ -12,3 +12,8 @@ _PIPE_COLUMNS = 160
 def print_table(table: RenderableType, columns: int = _PIPE_COLUMNS) -> None:
     """Print a table, or several, without cutting it where nobody watches; there it has so many columns."""
     Console(width=None if sys.stdout.isatty() else columns).print(table)
+
+
+def table_columns(columns: int = _PIPE_COLUMNS) -> int:
+    """How wide `print_table` will print."""
+    return Console().width if sys.stdout.isatty() else columns

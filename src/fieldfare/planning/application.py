@@ -21,7 +21,8 @@ Count: TypeAlias = Annotated[int, Meta(ge=1, le=10_000_000_000)]
 Rate: TypeAlias = Annotated[float, Meta(gt=0, le=1e9)]
 ZeroOrMore: TypeAlias = Annotated[float, Meta(ge=0, le=1e9)]
 Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
-Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=86_400)]
+Seconds: TypeAlias = Annotated[float, Meta(ge=1e-6, le=86_400)]
+Group: TypeAlias = Annotated[float, Meta(ge=1, le=1e6)]
 Bytes: TypeAlias = Annotated[int, Meta(ge=1, le=2**30)]
 
 _FILE_BYTES_MAX = 1024 * 1024
@@ -74,6 +75,7 @@ class Application(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     connections: Count | None = None  # of subscribers at the brokers; none: one for each subscriber
     publishers: Count = 1
     peak_events_per_second: Rate | None = None  # of bursts that must be carried; none: there are none
+    events_per_publication: Group = 1.0  # that a publisher sends together
     event_bytes: Bytes = 100
     changes_per_second: ZeroOrMore = 0.0  # subscriptions that come or go
     networks: Count = 1  # places that are far from each other

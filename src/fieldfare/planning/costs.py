@@ -18,7 +18,7 @@ from fieldfare.durable import NewFile
 from fieldfare.errors import CostsError
 from fieldfare.planning.application import Shape
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,8 @@ class MatchCost(msgspec.Struct, frozen=True, kw_only=True):
     subscriptions: tuple[int, ...]
     event_seconds: tuple[float, ...]  # for each event, without its matches
     match_seconds: float  # for each match of an event
-    call_seconds: float  # for each call, whatever the batch
+    call_seconds: float  # for each call with rows, as an edge makes it, whatever the batch
+    table_call_seconds: float  # for each call with a table, as a program makes it
     bytes_per_subscription: float
     in_vain_share: float = 0.3  # of events that nobody wants beyond a link, those that a covering lets pass
 
@@ -64,11 +65,15 @@ class EdgeCost(msgspec.Struct, frozen=True, kw_only=True):
     round_seconds: float
     event_seconds: float  # to read, check and log an event
     write_seconds: float  # to begin a write to a connection
-    message_seconds: float  # for each delivery in it
+    frame_seconds: float  # to begin a frame in it, for a subscription
+    message_seconds: float  # for each delivery in that
+    kept_event_seconds: float  # more for an event that is kept on disk
+    kept_message_seconds: float  # more for each of its deliveries, which is acknowledged
     flush_seconds: float  # to bring a round to the disk
     delay_seconds: float  # from a publisher to a subscriber, beside rounds: sockets, two clients
     byte_seconds: float  # for each byte that is read or written
     tail_seconds: float
+    change_seconds: float  # to take in a subscription, or to end one
     bytes_per_subscription: float  # beside the index
     bytes_per_connection: float
     process_bytes: float
@@ -80,7 +85,7 @@ class LinkCost(msgspec.Struct, frozen=True, kw_only=True):
 
     round_seconds: float
     event_seconds: float  # at either end, for each event
-    hop_seconds: float  # what a hop adds to the latency of an idle system, beside rounds
+    hop_seconds: float  # what a hop adds to latency beside rounds; below 0 where a part of a round comes after it
     tail_seconds: float
     event_bytes: float  # around an event's own
     process_bytes: float
@@ -93,8 +98,11 @@ class SparkCost(msgspec.Struct, frozen=True, kw_only=True):
     shuffle_seconds: float  # what dispatch and shuffle add to it
     read_seconds: float  # for each event: read, and handed to a matcher
     dispatch_seconds: float  # for each event and each matcher that it visits: choosing, packing, shuffling
+    read_byte_seconds: float  # for each byte of an event
+    dispatch_byte_seconds: float  # for each byte of an event and each matcher that it visits
     write_seconds: float  # for each event, into the output
     match_seconds: float  # for each match, into the output
+    change_seconds: float  # for each subscription that comes or goes
     tail_seconds: float
     core_gain: float  # what a second core of the machine adds, where 1 is as much as the first
     driver_bytes: float
@@ -107,6 +115,8 @@ class PeerCost(msgspec.Struct, frozen=True, kw_only=True):
 
     round_seconds: float
     message_seconds: float  # to send, receive and acknowledge a message, at both ends together
+    piece_seconds: float  # for each further piece of a message that is too large for one packet
+    piece_bytes: int
     hop_seconds: float  # what a hop adds to the latency of an idle ring, beside rounds
     tail_seconds: float
     bytes_per_subscription: float

@@ -13,6 +13,7 @@ from fieldfare.planning.costs import Costs
 from fieldfare.planning.stations import Station
 from fieldfare.planning.work import Path, Work
 
+ROUND_EVENTS_MAX = 500  # publishers wait for answers, so that no more comes for one round
 _RING_BASE = 16  # of Pastry: a hop decides a digit of an id
 
 
@@ -20,7 +21,12 @@ def in_process(application: Application, costs: Costs) -> Work:
     """An index that the program itself asks: no network, no log, no delivery."""
     match = costs.match[application.shape]
     seconds = match.seconds(application.subscriptions, application.matches_per_event)
-    station = Station(name="program", round_seconds=match.call_seconds, costs={"matching": seconds})
+    station = Station(
+        name="program",
+        round_seconds=match.table_call_seconds,
+        costs={"matching": seconds},
+        other_share=application.changes_per_second * costs.edge.change_seconds,
+    )
     held = application.subscriptions * match.bytes_per_subscription
     return Work(paths=(Path(1.0, (station,)),), members=1, member_bytes=costs.process_bytes + held)
 
@@ -94,10 +100,15 @@ def peers(application: Application, costs: Costs, count: int) -> Work:
     stored = application.subscriptions / count
     hops = max(1.0, math.log(count, _RING_BASE)) if count > 1 else 0.0
     messages = 2.0 * hops + application.matches_per_event
-    arrivals = (1.0 + messages) / count
+    publishing = 1.0 / min(count, application.publishers)  # a publishing peer is at one end of every message
+    ends = (publishing + 1.0 / count) / 2
+    arrivals = (publishing + messages * ends) if count > 1 else 1.0
+    further = max(0.0, math.ceil((application.event_bytes + cost.message_bytes) / cost.piece_bytes) - 1.0)
+    pieces = further * (hops + application.matches_per_event)  # what comes back from the leaf is small
+    matching = match.call_seconds + match.seconds(stored, application.matches_per_event)
     seconds = {
-        "messages": cost.message_seconds * messages / (1.0 + messages),
-        "matching": (match.call_seconds + match.seconds(stored, application.matches_per_event)) / (1.0 + messages),
+        "messages": (cost.message_seconds * messages + cost.piece_seconds * pieces) * ends / arrivals,
+        "matching": matching / count / arrivals,
     }
     peer = Station(
         name="peer",
@@ -105,11 +116,13 @@ def peers(application: Application, costs: Costs, count: int) -> Work:
         costs=seconds,
         share=arrivals,
         tail_seconds=cost.tail_seconds,
+        other_share=application.changes_per_second * (2.0 * hops + 1.0) * cost.message_seconds / count,
     )
     passed = 1 + round(hops) + 1  # the publisher, those on the way to the leaf, the subscriber
     held = stored * (match.bytes_per_subscription + cost.bytes_per_subscription)
+    delay = (2.0 * hops + 1.0) * cost.hop_seconds + (hops + 1.0) * further * cost.piece_seconds
     return Work(
-        paths=(Path(1.0, (peer,) * passed, (2.0 * hops + 1.0) * cost.hop_seconds + application.network_seconds),),
+        paths=(Path(1.0, (peer,) * passed, delay + application.network_seconds),),
         members=count,
         member_bytes=cost.process_bytes + held,
         member_network=messages * (application.event_bytes + cost.message_bytes) / count,
@@ -121,18 +134,23 @@ def edge_station(application: Application, costs: Costs, stored: float) -> Stati
     """An edge that serves all clients; `stored` is 0 where something else matches."""
     edge, match, wanted = costs.edge, costs.match[application.shape], application.matches_per_event
     moved = application.event_bytes * (1.0 + wanted) * edge.byte_seconds
+    is_kept = application.durability is Durability.DISK
     return Station(
         name="edge",
         round_seconds=_edge_round(application, costs) + (match.call_seconds if stored else 0.0),
         costs={
-            "events": edge.event_seconds,
+            "events": edge.event_seconds + is_kept * edge.kept_event_seconds,
             "matching": match.seconds(stored, wanted),
-            "deliveries": edge.message_seconds * wanted + moved,
+            "deliveries": (edge.message_seconds + is_kept * edge.kept_message_seconds) * wanted + moved,
         },
         write_seconds=edge.write_seconds,
         writes_per_event=wanted,
         connections=application.open_connections,
+        frame_seconds=edge.frame_seconds,
+        subscriptions=application.subscriptions,
+        events_max=ROUND_EVENTS_MAX,
         tail_seconds=edge.tail_seconds,
+        other_share=application.changes_per_second * edge.change_seconds,
     )
 
 
@@ -161,7 +179,11 @@ def _shared_edge(
         write_seconds=costs.edge.write_seconds,
         writes_per_event=own,
         connections=max(1.0, application.open_connections / edges),
+        frame_seconds=costs.edge.frame_seconds,
+        subscriptions=max(1.0, application.subscriptions / edges),
+        events_max=ROUND_EVENTS_MAX,
         tail_seconds=costs.edge.tail_seconds,
+        other_share=alone.other_share / edges,
     )
 
 
@@ -193,7 +215,8 @@ def edge_bytes(application: Application, costs: Costs, edges: int) -> float:
     """Memory of one of several edges."""
     edge, match = costs.edge, costs.match[application.shape]
     held = application.subscriptions * (edge.bytes_per_subscription + match.bytes_per_subscription)
-    return edge.process_bytes + (held + application.open_connections * edge.bytes_per_connection) / edges
+    clients = application.open_connections + application.publishers
+    return edge.process_bytes + (held + clients * edge.bytes_per_connection) / edges
 
 
 def _larger(application: Application, costs: Costs, events_in: float, deliveries: float) -> float:

@@ -18,10 +18,11 @@ from fieldfare.planning.costs import Costs
 from fieldfare.planning.live_ways import in_process, one_edge, peers, star, tree
 from fieldfare.planning.nodes import Nodes, NodeSize
 from fieldfare.planning.spark_ways import on_spark
-from fieldfare.planning.stations import Floats, Station, latencies, mixed, total
+from fieldfare.planning.stations import Floats, Station, in_groups, latencies, mixed, total
 from fieldfare.planning.ways import Way, WayKind
 from fieldfare.planning.work import Work
 
+_LEFT_MIN = 1e-6  # of a core: where changes of subscriptions take it all, so little is left for events
 _NETWORK_SHARE = 0.7  # of a link, that is planned to be used
 
 
@@ -65,7 +66,8 @@ def predict(application: Application, way: Way, costs: Costs, nodes: Nodes) -> P
     limits = _limits(work, used, speed)
     limit = min(limits, key=limits.__getitem__)
     throughput = limits[limit]
-    p50, p99 = _percentiles(work, rate, speed, is_saturated=rate > throughput)
+    together = application.events_per_publication
+    p50, p99 = (math.inf, math.inf) if rate > throughput else _percentiles(work, rate, together, speed)
     memory, spare = _memory(work, used)
     found = Prediction(
         way=way,
@@ -146,18 +148,25 @@ def _mean_speed(used: Placed) -> float:
 
 def _limits(work: Work, used: Placed, speed: float) -> dict[str, float]:
     """Events per second that each station and the network allow, by its name and what it is busiest with."""
-    limits = {_limit_name(station): station.throughput * speed for station in work.stations}
+    limits = {_limit_name(each, speed): each.throughput * _left_of(each, speed) for each in work.stations}
     return limits | {"a node's network": _network_limit(work, used)}
 
 
-def _limit_name(station: Station) -> str:
-    return f"{station.busiest_with} at the {station.name}"
+def _limit_name(station: Station, speed: float) -> str:
+    is_changing = station.other_share > speed / 2
+    return f"{'changes of subscriptions' if is_changing else station.busiest_with} at the {station.name}"
 
 
-def _percentiles(work: Work, rate: float, speed: float, *, is_saturated: bool) -> tuple[float, float]:
-    if is_saturated:
-        return math.inf, math.inf
-    at: dict[str, Floats] = {one.name: latencies(at_speed(one, speed), rate) for one in work.stations}
+def _left_of(station: Station, speed: float) -> float:
+    """Of a core's speed, what is left for events beside subscriptions that come and go."""
+    return max(_LEFT_MIN, speed - station.other_share)
+
+
+def _percentiles(work: Work, rate: float, together: float, speed: float) -> tuple[float, float]:
+    at: dict[str, Floats] = {
+        one.name: latencies(in_groups(at_speed(one, _left_of(one, speed)), together), rate / together)
+        for one in work.stations
+    }
     paths = [
         (path.share, total([at[one.name] for one in path.stations]) + path.delay_seconds)
         for path in work.paths
@@ -176,6 +185,7 @@ def at_speed(station: Station, speed: float) -> Station:
         round_seconds=station.round_seconds / speed,
         costs={name: seconds / speed for name, seconds in station.costs.items()},
         write_seconds=station.write_seconds / speed,
+        frame_seconds=station.frame_seconds / speed,
     )
 
 

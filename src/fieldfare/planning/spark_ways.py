@@ -52,7 +52,7 @@ def on_spark(application: Application, way: Way, costs: Costs, interval_seconds:
         member_bytes=spark.worker_bytes + held,
         helper_bytes=helper_bytes,
         node_bytes=spark.driver_bytes,
-        member_network=(application.event_bytes * (1.0 + _visits(way)) + pairs) / way.nodes,
+        member_network=(application.event_bytes * (1.0 + _visits(application, way)) + pairs) / way.nodes,
         helper_network=helper_network,
         average_hops=float(way.hops),
         notes=tuple(notes),
@@ -62,24 +62,26 @@ def on_spark(application: Application, way: Way, costs: Costs, interval_seconds:
 def _batches(application: Application, way: Way, costs: Costs, interval_seconds: float) -> tuple[Station, float]:
     """The station, and the bytes of subscriptions that a matcher holds."""
     spark, match = costs.spark, costs.match[application.shape]
-    wanted, visits = application.matches_per_event, _visits(way)
+    wanted, visits = application.matches_per_event, _visits(application, way)
     share, skew, copies = division(application, way)
     stored = application.subscriptions * share
     cores = 1.0 + (way.nodes - 1.0) * spark.core_gain
     tested = match.seconds(stored, wanted / visits) * visits * skew
-    is_divided = way.kind is not WayKind.REPLICATED
+    is_divided = way.kind is not WayKind.REPLICATED and application.shape in DIMENSIONS
+    moved = spark.dispatch_byte_seconds * application.event_bytes
     station = Station(
         name="micro-batch",
         round_seconds=spark.batch_seconds + (spark.shuffle_seconds if is_divided else 0.0),
         costs={
-            "reading": spark.read_seconds / cores,
+            "reading": (spark.read_seconds + spark.read_byte_seconds * application.event_bytes) / cores,
             "matching": tested / cores,
-            "shuffle": spark.dispatch_seconds * visits / cores if is_divided else 0.0,
+            "shuffle": is_divided * visits * (spark.dispatch_seconds + moved) / cores,
             "output": (spark.write_seconds + spark.match_seconds * wanted) / cores,
         },
         interval_seconds=interval_seconds,
         events_max=EVENTS_PER_BATCH_MAX,
         tail_seconds=spark.tail_seconds,
+        other_share=application.changes_per_second * spark.change_seconds,
     )
     return station, application.subscriptions * share * copies * match.bytes_per_subscription
 
@@ -98,8 +100,9 @@ def division(application: Application, way: Way) -> tuple[float, float, float]:
     return min(1.0, SPANNED / clusters), 1.0 + (skew - 1.0) * (1.0 - 1.0 / clusters) / way.hops, 1.0
 
 
-def _visits(way: Way) -> float:
-    return float(way.hops) if way.kind is WayKind.CLUSTERS else 1.0
+def _visits(application: Application, way: Way) -> float:
+    """Matchers that an event visits. Lists have no axis to divide: one matcher holds everything."""
+    return float(way.hops) if way.kind is WayKind.CLUSTERS and application.shape in DIMENSIONS else 1.0
 
 
 def hops_to_fit(application: Application, costs: Costs, memory_bytes: float) -> int:

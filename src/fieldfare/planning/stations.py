@@ -1,8 +1,9 @@
 """Queues of bulk service: what has come meanwhile is served together, in T = a + b · n seconds for n events.
 
 So work an edge's rounds, a link's writes and Spark's micro-batches. Two things are added to the textbook's model, for
-they were measured: what is written for subscribers in one round is one write for each connection, however many messages
-are in it; and a round is now and then longer than its work (`tail_seconds`).
+they were measured: what is written for subscribers in one round is one write for each connection and in it one frame
+for each subscription, however many messages are in it; and a round is now and then longer than its work
+(`tail_seconds`).
 
 The number of events in a round is a Markov chain: during a round of T seconds a Poisson number of events comes, of mean
 λ · T, and is the next round; if nobody came, the next event is served alone, at once. The chain is solved on a grid of
@@ -24,6 +25,7 @@ Floats = npt.NDArray[np.float64]
 SAMPLES = 2_048  # of a latency: enough for the 99th percentile
 _STATES_MAX = 64
 _MOMENTS = 8  # of a round, at which an event may come
+_SHUFFLED = np.array([0, 4, 2, 6, 1, 5, 3, 7])  # the same moments, so that pairs of them fill a square evenly
 _SMALL_ROUND = 60.0  # events up to which every size of a round is a state of the chain
 _UTILISATION_MAX = 0.995  # above it a queue needs minutes to settle: it is called saturated
 _TAIL_MEANS = math.log(100)  # means of an exponential law in its 99th percentile
@@ -41,18 +43,31 @@ class Station(msgspec.Struct, frozen=True, kw_only=True):
     write_seconds: float = 0.0  # to begin a write to a connection, however much it holds
     writes_per_event: float = 0.0  # messages for an event; those of a round to one connection are one write
     connections: float = 1.0
+    frame_seconds: float = 0.0  # to begin a frame for a subscription
+    subscriptions: float = 1.0
     tail_seconds: float = 0.0  # by which one round in a hundred is longer than its work
+    other_share: float = 0.0  # of a core, which something else takes: subscriptions that come and go
 
     @property
     def event_seconds(self) -> float:
-        """b, where rounds are so large that each connection is written to in every round."""
+        """b, where rounds are so large that each connection and subscription gets something in every round."""
         return sum(self.costs.values())
 
     def seconds(self, events: Floats | float) -> Floats:
         """T: how long a round of so many events takes."""
         n = np.asarray(events, np.float64)
-        writes = self.connections * -np.expm1(-n * self.writes_per_event / self.connections)
-        return np.asarray(self.round_seconds + self.event_seconds * n + self.write_seconds * writes)
+        return np.asarray(self.round_seconds + self.event_seconds * n + self._written_seconds(n))
+
+    def delivering_seconds(self, events: Floats | float) -> Floats:
+        """The last part of a round, in which deliveries go out one after the other."""
+        n = np.asarray(events, np.float64)
+        return np.asarray(self._written_seconds(n) + self.costs.get("deliveries", 0.0) * n)
+
+    def _written_seconds(self, events: Floats) -> Floats:
+        """What is begun once, however much is in it."""
+        messages = events * self.writes_per_event
+        writes = self.write_seconds * _reached(messages, self.connections)
+        return np.asarray(writes + self.frame_seconds * _reached(messages, self.subscriptions))
 
     @property
     def throughput(self) -> float:
@@ -67,8 +82,15 @@ class Station(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def busiest_with(self) -> str:
         """What most of an event's time is spent on."""
-        costs = {**self.costs, "writes": self.write_seconds * min(self.writes_per_event, self.connections)}
+        writes = self.write_seconds * min(self.writes_per_event, self.connections)
+        frames = self.frame_seconds * min(self.writes_per_event, self.subscriptions)
+        costs = {**self.costs, "writes": writes, "deliveries": self.costs.get("deliveries", 0.0) + frames}
         return max(costs, key=costs.__getitem__)
+
+
+def _reached(messages: Floats, receivers: float) -> Floats:
+    """How many of the receivers get at least one of the messages, where each goes to any of them."""
+    return np.asarray(receivers * -np.expm1(-messages / receivers))
 
 
 def round_events(station: Station, events_per_second: float) -> float:
@@ -87,22 +109,36 @@ def round_events(station: Station, events_per_second: float) -> float:
 
 
 def latencies(station: Station, events_per_second: float) -> Floats:
-    """Seconds from an event's arrival at the station until its round is over, as `SAMPLES` equally likely values.
+    """Seconds from an event's arrival at the station until it has left, as `SAMPLES` equally likely values.
 
-    They are infinite where more comes than the station can serve.
+    Deliveries leave one after the other at the end of a round; everything else when it is over. Latencies are infinite
+    where more comes than the station can serve.
     """
     if events_per_second > station.throughput:
         return np.full(SAMPLES, math.inf)
-    lasts, work, weights = _chain(station, events_per_second * station.share)
+    sizes, lasts, work, weights = _chain(station, events_per_second * station.share)
     left = (np.arange(_MOMENTS) + 0.5) / _MOMENTS  # an event comes at any moment of the round before its own
-    values = (left[:, None, None] * lasts[None, :, None] + work[None, None, :]).ravel()
+    before = left[_SHUFFLED]  # of the time of delivering, what is saved by who is not the last
+    ends = work[None, :] - before[:, None] * station.delivering_seconds(sizes)[None, :]
+    values = (left[:, None, None] * lasts[None, :, None] + ends[:, None, :]).ravel()
     likely = np.broadcast_to(weights.events / len(left), (len(left), *weights.events.shape)).ravel()
-    values = np.concatenate([values, [weights.alone_seconds]])
-    likely = np.concatenate([likely, [weights.alone]])
+    alone = weights.alone_seconds - before * float(station.delivering_seconds(1.0))
+    values = np.concatenate([values, alone])
+    likely = np.concatenate([likely, np.full(len(left), weights.alone / len(left))])
     found = _quantiles(values, likely)
     if station.tail_seconds > 0:
         found = total([found, _exponential(station.tail_seconds / _TAIL_MEANS)])
     return found
+
+
+def in_groups(station: Station, events: float) -> Station:
+    """The same station for events that come so many together: what it serves are groups."""
+    return msgspec.structs.replace(
+        station,
+        costs={name: seconds * events for name, seconds in station.costs.items()},
+        writes_per_event=station.writes_per_event * events,
+        events_max=max(1.0, station.events_max / events),
+    )
 
 
 class _Weights(msgspec.Struct, frozen=True):
@@ -113,8 +149,8 @@ class _Weights(msgspec.Struct, frozen=True):
     alone_seconds: float
 
 
-def _chain(station: Station, rate: float) -> tuple[Floats, Floats, _Weights]:
-    """For each size of a round: how long it lasts until the next begins, its own work; how many events are in which."""
+def _chain(station: Station, rate: float) -> tuple[Floats, Floats, Floats, _Weights]:
+    """Sizes of a round; for each how long it lasts until the next begins, and its own work; events in each."""
     mean = max(1.0, round_events(station, rate / station.share if station.share else 0.0))
     deviation = math.sqrt(_variance(station, rate, mean))
     is_small = mean <= _SMALL_ROUND and mean + 8.0 * deviation < 2 * _STATES_MAX
@@ -138,7 +174,7 @@ def _chain(station: Station, rate: float) -> tuple[Floats, Floats, _Weights]:
     if alone:
         came[:, 0] -= often * nobody  # they are in rounds of one, but waited for no other round
     came = np.maximum(came, 0.0)
-    return lasts, work, _Weights(came, alone, float(station.seconds(1.0)))
+    return sizes, lasts, work, _Weights(came, alone, float(station.seconds(1.0)))
 
 
 def _variance(station: Station, rate: float, mean: float) -> float:

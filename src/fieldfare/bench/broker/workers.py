@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from fieldfare.bench.broker.connections import ClientConnection, Connect
 from fieldfare.bench.broker.load import Event, Load, Wanted
 from fieldfare.bench.broker.wires import WireError
@@ -25,6 +27,7 @@ QUIET_SECONDS = 0.25  # without a delivery: none of those that were sent is stil
 STALLED_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.0005
 TICK_SECONDS = 0.005
+_SEED = 1
 
 Counters: TypeAlias = Any  # a shared array of deliveries, one number for each process of subscribers
 
@@ -51,10 +54,11 @@ class Saturate:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Publish at a rate, whatever happens."""
+    """Publish at a rate, whatever happens: what is due at every tick, or groups as large that come by Poisson's law."""
 
     seconds: float
     events_per_second: float
+    is_random: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +225,9 @@ class Publisher:
         return sent
 
     async def _pace(self, command: Pace) -> int:
-        """What is due is sent every tick, stamped with when it was due, so that a late publisher hides nothing."""
+        """What is due is sent, stamped with when it was due, so that a late publisher hides nothing."""
+        if command.is_random:
+            return await self._pace_at_random(command)
         started = time.monotonic_ns()
         sent = 0
         for tick in range(1, int(command.seconds / TICK_SECONDS) + 1):
@@ -231,6 +237,17 @@ class Publisher:
             if stop > sent:
                 self._publish(range(sent, stop), due)
                 sent = stop
+        return sent
+
+    async def _pace_at_random(self, command: Pace) -> int:
+        together = max(1, round(TICK_SECONDS * command.events_per_second))
+        rng = np.random.default_rng(_SEED)
+        due, sent = float(time.monotonic_ns()), 0
+        while sent < command.seconds * command.events_per_second:
+            due += rng.exponential(together / command.events_per_second) * 1e9
+            await asyncio.sleep(max(0.0, (due - time.monotonic_ns()) / 1e9))
+            self._publish(range(sent, sent + together), int(due))
+            sent += together
         return sent
 
     def _publish(self, numbers: Iterable[int], moment: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import statistics
 import tempfile
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FEW, _MANY = 2_000, 400_000
+_MANY_LARGE, _PADDING = 40_000, 4_000  # events, and bytes of what nobody asks for in each
 _SUBSCRIPTIONS = 10_000
 _STREAM_SECONDS, _STREAM_RATE = 4.0, 2_000
 _REPEATS = 2
@@ -47,14 +49,20 @@ def spark_cost(reference: SparkCost, match: MatchCost, progress: Callable[[str],
         folder = Path(scratch)
         narrow, wide = (_workload(width) for width in (50.0, 250.0))
         with spark_session("fieldfare-calibration", folder / "spark.log") as spark:
-            progress("Spark: micro-batches")
-            streamed = stream(spark, narrow, folder / "stream", _STREAM_RATE, _STREAM_SECONDS)
             progress("Spark: stages")
-            with _timed(spark, folder, narrow) as seconds:
+            with _timed(spark, folder / "narrow", narrow, _MANY) as seconds:
                 few, many = seconds(LayoutKind.REPLICATED, _FEW), seconds(LayoutKind.REPLICATED, _MANY)
                 divided_few, divided = seconds(LayoutKind.MULTI, _FEW), seconds(LayoutKind.MULTI, _MANY)
-            with _timed(spark, folder, wide) as seconds:
+            with _timed(spark, folder / "wide", wide, _MANY) as seconds:
                 wide_many = seconds(LayoutKind.REPLICATED, _MANY)
+            progress("Spark: large events")
+            with _timed(spark, folder / "large", _padded(narrow), _MANY_LARGE) as seconds:
+                large, divided_large = (
+                    (seconds(kind, _MANY_LARGE) - seconds(kind, _FEW)) / (_MANY_LARGE - _FEW)
+                    for kind in (LayoutKind.REPLICATED, LayoutKind.MULTI)
+                )
+            progress("Spark: micro-batches")
+            streamed = stream(spark, narrow, folder / "stream", _STREAM_RATE, _STREAM_SECONDS)
             cores = spark.sparkContext.defaultParallelism
     together = 1.0 + (cores - 1.0) * reference.core_gain
     matches = [_matches(each) for each in (narrow, wide)]
@@ -62,6 +70,8 @@ def spark_cost(reference: SparkCost, match: MatchCost, progress: Callable[[str],
     event = (many - few) / (_MANY - _FEW) * together
     rest = max(1e-7, event - match.seconds(_SUBSCRIPTIONS, matches[0]) - pair * matches[0])
     dispatch = max(1e-8, (divided - divided_few) / (_MANY - _FEW) * together - event)
+    read_byte = max(0.0, large * together - event) / _PADDING
+    dispatch_byte = max(0.0, (divided_large - large) * together - dispatch) / _PADDING
     batch = max(1e-3, streamed.batch_seconds, _service_seconds(streamed.latency_p50_seconds))
     return replace(
         reference,
@@ -70,7 +80,11 @@ def spark_cost(reference: SparkCost, match: MatchCost, progress: Callable[[str],
         read_seconds=rest / 2,
         write_seconds=rest / 2,
         dispatch_seconds=dispatch,
+        read_byte_seconds=read_byte,
+        dispatch_byte_seconds=dispatch_byte,
         match_seconds=pair,
+        change_seconds=max(0.0, streamed.changed_batch_seconds - streamed.batch_seconds)
+        / streamed.changed_subscriptions,
         tail_seconds=max(0.0, streamed.latency_p99_seconds - streamed.latency_p50_seconds - batch / 2),
     )
 
@@ -85,12 +99,20 @@ def _workload(width: float) -> Workload:
     return bluedove("bluedove", Size(_SUBSCRIPTIONS, width, _MANY), np.random.default_rng(1))
 
 
+def _padded(workload: Workload) -> Workload:
+    """The same of larger events."""
+    padding = pa.array(["x" * _PADDING] * len(workload.events))
+    return dataclasses.replace(workload, events=workload.events.append_column("padding", padding))
+
+
 def _matches(workload: Workload) -> float:
     return float(np.mean([len(workload.brute_force(row)) for row in range(100)]))
 
 
 @contextmanager
-def _timed(spark: SparkSession, folder: Path, workload: Workload) -> Iterator[Callable[[LayoutKind, int], float]]:
+def _timed(
+    spark: SparkSession, folder: Path, workload: Workload, many: int
+) -> Iterator[Callable[[LayoutKind, int], float]]:
     """A function that tells the median seconds of a batch of so many events, written and committed."""
     from fieldfare.pipeline.dispatch import Forwarding
     from fieldfare.pipeline.output import OutputFolder, WriteOptions
@@ -98,21 +120,21 @@ def _timed(spark: SparkSession, folder: Path, workload: Workload) -> Iterator[Ca
     from fieldfare.pipeline.stages import INTEGER_IDS, BatchInput, BatchPlan, written
 
     events = workload.events.append_column("event_id", pa.array(np.arange(len(workload.events))))
-    place = folder / f"events-{workload.width}"
-    place.mkdir()
+    place = folder / "events"
+    place.mkdir(parents=True)
     for number in range(4):
-        pq.write_table(events.slice(number * _MANY // 4, _MANY // 4), place / f"{number}.parquet")
-    pq.write_table(events.slice(0, _FEW), folder / f"few-{workload.width}.parquet")
+        pq.write_table(events.slice(number * many // 4, many // 4), place / f"{number}.parquet")
+    pq.write_table(events.slice(0, _FEW), folder / "few.parquet")
     bounds = {name: (c.low, c.high) for name, c in workload.columns.items() if isinstance(c, WantedRanges)}
     table = pa.table({"number": workload.ids, "subscription_id": workload.ids})
     contents = Contents("calibration", 1, table, box_table(len(workload), bounds))
 
     def seconds(kind: LayoutKind, count: int) -> float:
         layout = LayoutPlan(kind, 1 if kind is LayoutKind.REPLICATED else 2)
-        base = save_base(contents, folder / f"snapshots-{kind}-{workload.width}", Order(ALL, layout))
+        base = save_base(contents, folder / f"snapshots-{kind}", Order(ALL, layout))
         load = Load.unmeasured(np.array(base.manifest.part_sizes, np.int64))
         plan = BatchPlan(Version(str(base.folder), None, 1), Forwarding(Policy.ADAPTIVE, load), INTEGER_IDS)
-        source = place if count == _MANY else folder / f"few-{workload.width}.parquet"
+        source = place if count == many else folder / "few.parquet"
         batch = BatchInput.of(spark.read.parquet(str(source)))
         times = []
         for _ in range(_REPEATS + 1):

@@ -6,17 +6,20 @@ events spread over, rates. Latency is what clients saw, from when an event was d
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import os
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from msgspec.structs import replace
 
 from fieldfare.bench.broker.crew import Crew, Run, Setting, crew
 from fieldfare.bench.broker.load import Load, make_load
-from fieldfare.bench.broker.servers import OURS
+from fieldfare.bench.broker.servers import OURS, Guarantee
 from fieldfare.bench.broker.workers import Pace, Saturate
 from fieldfare.bench.overlay.crew import overlay_crew
 from fieldfare.bench.overlay.fieldfare_system import BEST_EFFORT
@@ -26,41 +29,112 @@ from fieldfare.planning.costs import EdgeCost, LinkCost, MatchCost
 _SECONDS = 2.0
 _FEW_PER_SECOND, _MANY_PER_SECOND = 300.0, 2_000.0
 _TICKS_PER_SECOND = 200.0  # how often the publisher of the bench sends what is due
-_SATURATE = Saturate(_SECONDS, 1_000, 4)
+_BATCH = 1_000
+_TAIL = math.log(100) / math.log(2)  # a tail is in the median, too: of an exponential law, so many times less
+_SATURATE = Saturate(_SECONDS, _BATCH, 4)
+_SELECTIVE, _POPULAR, _GROUPED = 10_000, 1_000, 100  # subscriptions
+_PADDING = 4_000  # bytes of a large event
+
+
+@dataclass(frozen=True, slots=True)
+class Saturated:
+    """An edge that gets as much as it can take: per event, but for the last two."""
+
+    subscriptions: int
+    deliveries: float
+    cpu_seconds: float  # of the broker
+    bytes_per_subscription: float = 0.0
+    cpu_seconds_before: float = 0.0  # that the broker took to start, and to take subscribers in
+
+    @property
+    def frames(self) -> float:
+        """One in a batch for each subscription that something is for."""
+        return self.subscriptions * -math.expm1(-_BATCH * self.deliveries / self.subscriptions) / _BATCH
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """An edge at a rate; numbers are of a tick of the publisher, and so of a round. Each delivery is a write."""
+
+    events: float
+    deliveries: float
+    cpu_seconds: float
+    p50_seconds: float
+    p99_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeRuns:
+    """Loads that differ in one thing each, from which costs follow."""
+
+    few: Saturated  # deliveries, each to another subscription
+    many: Saturated  # deliveries, to few subscriptions
+    grouped: Saturated  # as few, but to few subscriptions
+    large: Saturated  # events of `_PADDING` bytes
+    kept_few: Saturated  # events that are on disk before they are delivered
+    kept_many: Saturated
+    slow: Paced
+    quick: Paced
 
 
 def edge_cost(reference: EdgeCost, match: MatchCost, progress: Callable[[str], None]) -> EdgeCost:
     """Costs of an edge; what is not measured here is as in the reference."""
-    progress("an edge, few deliveries for each event")
-    selective = make_load(10_000, 100, 1e-4)
-    few, index_bytes = _saturated(selective)
-    progress("an edge, many deliveries for each event")
-    many, _ = _saturated(make_load(1_000, 100, 0.1))
-    message = (few[1] - many[1]) / (few[0] - many[0])
-    event = few[1] - few[0] * message - match.seconds(len(selective.wanted), few[0])
+    return replace(edge_cost_of(_edge_runs(progress), reference, match), flush_seconds=_flush_seconds())
+
+
+def _edge_runs(progress: Callable[[str], None]) -> EdgeRuns:
     progress("an edge, at fixed rates")
-    spread = make_load(1_000, 1_000, 0.01)
-    with crew(OURS, OURS.volatile, spread, Setting()) as workers:
+    with crew(OURS, OURS.volatile, make_load(_POPULAR, 1_000, 0.01), Setting()) as workers:
         workers.run(Pace(0.5, _MANY_PER_SECOND))
-        slow = workers.run(Pace(_SECONDS, _FEW_PER_SECOND), is_recording=True)
-        quick = workers.run(Pace(_SECONDS, _MANY_PER_SECOND), is_recording=True)
-    per_tick = [_cpu(run) * run.events / _SECONDS / _TICKS_PER_SECOND for run in (slow, quick)]
-    messages = [run.deliveries / _SECONDS / _TICKS_PER_SECOND for run in (slow, quick)]
-    work = [max(event, 0.0) * run.events / _SECONDS / _TICKS_PER_SECOND for run in (slow, quick)]
-    each = (per_tick[1] - work[1] - per_tick[0] + work[0]) / (messages[1] - messages[0])
-    round_seconds = per_tick[0] - work[0] - messages[0] * each
-    p50, p99 = _percentiles(slow)
-    busy = max(round_seconds, 1e-5) + messages[0] * each
+        slow, quick = (_paced(workers, rate) for rate in (_FEW_PER_SECOND, _MANY_PER_SECOND))
+    selective, popular = make_load(_SELECTIVE, 100, 1e-4), make_load(_POPULAR, 100, 0.1)
+    progress("an edge, few deliveries for each event")
+    few = _saturated(OURS.volatile, selective)
+    progress("an edge, many deliveries for each event")
+    many = _saturated(OURS.volatile, popular)
+    progress("an edge, few subscriptions")
+    grouped = _saturated(OURS.volatile, make_load(_GROUPED, 100, 0.01))
+    progress("an edge, large events")
+    large = _saturated(OURS.volatile, _padded(make_load(_POPULAR, 100, 0.01), _PADDING))
+    progress("an edge, events that are kept")
+    kept_few, kept_many = (_saturated(OURS.durable, load) for load in (selective, popular))
+    return EdgeRuns(few, many, grouped, large, kept_few, kept_many, slow, quick)
+
+
+def edge_cost_of(runs: EdgeRuns, reference: EdgeCost, match: MatchCost) -> EdgeCost:
+    """What each thing costs, from loads that differ in it."""
+    few, many, slow, quick = runs.few, runs.many, runs.slow, runs.quick
+    more = many.deliveries - few.deliveries
+    message = max(1e-8, (many.cpu_seconds - few.cpu_seconds) / more)
+    frame = max(0.0, few.cpu_seconds - runs.grouped.cpu_seconds) / (few.frames - runs.grouped.frames)
+
+    def known(run: Saturated) -> float:
+        matching = match.seconds(run.subscriptions, run.deliveries)
+        return run.deliveries * message + run.frames * frame + matching
+
+    event = max(1e-7, few.cpu_seconds - known(few))
+    kept = [runs.kept_few.cpu_seconds - few.cpu_seconds, runs.kept_many.cpu_seconds - many.cpu_seconds]
+    kept_message = max(0.0, (kept[1] - kept[0]) / more)
+    of_padding = runs.large.cpu_seconds - event - known(runs.large)
+    each = quick.cpu_seconds - slow.cpu_seconds - event * (quick.events - slow.events)
+    each = max(0.0, each / (quick.deliveries - slow.deliveries))
+    round_seconds = max(1e-5, slow.cpu_seconds - event * slow.events - each * slow.deliveries)
+    tail = max(0.0, slow.p99_seconds - slow.p50_seconds)
+    changes = few.cpu_seconds_before - many.cpu_seconds_before  # both have started, and taken as many connections
     return replace(
         reference,
-        round_seconds=max(round_seconds, 1e-5),
-        event_seconds=max(event, 1e-7),
-        write_seconds=max(each - message, 1e-7),
-        message_seconds=max(message, 1e-8),
-        flush_seconds=_flush_seconds(),
-        delay_seconds=max(0.0, p50 - busy),
-        tail_seconds=max(0.0, p99 - p50),
-        bytes_per_subscription=max(0.0, index_bytes - match.bytes_per_subscription),
+        round_seconds=round_seconds,
+        event_seconds=event,
+        write_seconds=max(each - message - frame, 1e-7),
+        frame_seconds=frame,
+        message_seconds=message,
+        kept_event_seconds=max(0.0, kept[0] - few.deliveries * kept_message),
+        kept_message_seconds=kept_message,
+        delay_seconds=max(0.0, slow.p50_seconds - round_seconds - slow.deliveries * each / 2 - tail / _TAIL),
+        byte_seconds=max(0.0, of_padding) / _PADDING / (1.0 + runs.large.deliveries),
+        tail_seconds=tail,
+        change_seconds=max(1e-6, changes / (few.subscriptions - many.subscriptions)),
+        bytes_per_subscription=max(0.0, few.bytes_per_subscription - match.bytes_per_subscription),
     )
 
 
@@ -73,26 +147,48 @@ def link_cost(reference: LinkCost, edge: EdgeCost, match: MatchCost, progress: C
         busy, _ = workers.run(_SATURATE)
         calm, link_bytes = workers.run(Pace(_SECONDS, _FEW_PER_SECOND), is_recording=True)
     each = busy.deliveries / busy.events
-    alone = 2 * edge.event_seconds + 2 * match.seconds(100, each) + each * edge.message_seconds
+    frames = 100 * -math.expm1(-_BATCH * each / 100) / _BATCH
+    deliveries = each * edge.message_seconds + frames * (edge.frame_seconds + edge.write_seconds)
+    alone = 2 * edge.event_seconds + 2 * match.seconds(100, each) + deliveries
     ends = 4 * (1 - (1 - 0.02) ** 100)  # out of one edge, in and out of the relay, into the other
     p50, p99 = _percentiles(calm)
-    at_edge = edge.delay_seconds + edge.round_seconds + each * (edge.write_seconds + edge.message_seconds)
+    together = _FEW_PER_SECOND / _TICKS_PER_SECOND
+    delivering = each * together * (edge.write_seconds + edge.frame_seconds + edge.message_seconds)
+    per_tick = _cpu(calm) * together
+    relay = max(2e-5, per_tick - 2 * edge.round_seconds - delivering - 2 * together * edge.event_seconds)
+    tail = max(0.0, p99 - p50 - edge.tail_seconds)
+    at_edges = edge.delay_seconds + 2 * edge.round_seconds + delivering / 2 + relay
+    at_edges += (2 * edge.tail_seconds + tail) / _TAIL
     own = 95.0  # of an event of the bench, with what is around it
     return replace(
         reference,
         event_seconds=max(1e-7, (_cpu(busy) - alone) / ends),
-        hop_seconds=max(1e-5, (p50 - at_edge - edge.round_seconds - reference.round_seconds) / 2),
-        tail_seconds=max(0.0, p99 - p50 - edge.tail_seconds),
+        round_seconds=relay,
+        hop_seconds=(p50 - at_edges) / 2,
+        tail_seconds=tail,
         event_bytes=max(10.0, (link_bytes or 0) / calm.events / 2 - own),
     )
 
 
-def _saturated(load: Load) -> tuple[tuple[float, float], float]:
-    """Deliveries for an event, CPU seconds for an event; bytes of memory for a subscription."""
-    with crew(OURS, OURS.volatile, load, Setting()) as workers:
-        workers.run(Saturate(0.5, 1_000, 4))
+def _saturated(guarantee: Guarantee | None, load: Load) -> Saturated:
+    with crew(OURS, guarantee or OURS.volatile, load, Setting()) as workers:
+        before = workers.broker.cpu_seconds() or 0.0
+        workers.run(Saturate(0.5, _BATCH, 4))
         found = workers.run(_SATURATE)
-        return (found.deliveries / found.events, _cpu(found)), _grown(workers) / len(load.wanted)
+        count = len(load.wanted)
+        return Saturated(count, found.deliveries / found.events, _cpu(found), _grown(workers) / count, before)
+
+
+def _paced(workers: Crew, rate: float) -> Paced:
+    run = workers.run(Pace(_SECONDS, rate), is_recording=True)
+    ticks = _SECONDS * _TICKS_PER_SECOND
+    return Paced(run.events / ticks, run.deliveries / ticks, (run.cpu_seconds or 0.0) / ticks, *_percentiles(run))
+
+
+def _padded(load: Load, size: int) -> Load:
+    """The same load of larger events."""
+    padding = b',"padding":"%b"}' % (b"x" * (size - len(b',"padding":""')))
+    return dataclasses.replace(load, tails=[tail[:-1] + padding for tail in load.tails])
 
 
 def _grown(workers: Crew) -> float:

@@ -45,7 +45,7 @@ def _measured(
     per_match: float,
     progress: Callable[[str], None],
 ) -> MatchCost:
-    seconds, bytes_each, call_seconds = [], 0.0, 0.0
+    seconds, bytes_each, call_seconds, table_call_seconds = [], 0.0, 0.0, 0.0
     own_match = reference.match_seconds if shape is Shape.PLACES else per_match
     for size in sizes:
         progress(f"matching {size:,} {shape}")
@@ -56,11 +56,13 @@ def _measured(
         seconds.append(max(taken - own_match * matches, 0.1 * taken))
         bytes_each = engine.index.nbytes / size
         call_seconds = max(0.0, _call_seconds(engine, workload) - taken)
+        table_call_seconds = max(0.0, _table_call_seconds(engine) - taken)
     return MatchCost(
         subscriptions=sizes,
         event_seconds=tuple(np.maximum.accumulate(seconds).tolist()),
         match_seconds=own_match,
         call_seconds=call_seconds,
+        table_call_seconds=table_call_seconds,
         bytes_per_subscription=bytes_each,
         in_vain_share=reference.in_vain_share,
     )
@@ -87,6 +89,16 @@ def _seconds(engine: OurEngine, batch: int) -> Iterator[float]:
         began = time.thread_time()
         engine.match(start, start + batch)
         yield time.thread_time() - began
+
+
+def _table_call_seconds(engine: OurEngine) -> float:
+    """A call for one event, as a program makes it that has its events in tables."""
+    times = []
+    for start in range(_CALLS):
+        began = time.thread_time()
+        engine.match(start, start + 1)
+        times.append(time.thread_time() - began)
+    return float(np.median(times))
 
 
 def _call_seconds(engine: OurEngine, workload: Workload) -> float:

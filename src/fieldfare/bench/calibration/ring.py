@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec.structs import replace
 
 from fieldfare.planning.costs import PeerCost
 
-_PEERS, _EVENTS, _WARM_UP = 3, 300, 50
+if TYPE_CHECKING:
+    from fieldfare.runtime.peers.peer import Peer
+
+_EVENTS, _WARM_UP = 300, 50
+_LARGE_EVENTS, _LARGE_BYTES = 60, 8_000
 _MESSAGES = 4.0  # for an event: to the leaf and back, and to two subscribers
 
 
@@ -27,20 +32,28 @@ async def _measured(reference: PeerCost) -> PeerCost:
     async with peer() as first, peer(join=first.address) as second, peer(join=first.address) as third:
         for each in (second, third):
             await each.subscribe("calibration", "x >= 0", lambda _: None)
-        for number in range(_WARM_UP):
-            await first.publish("calibration", {"x": number})
-        waits, cpu = [], time.process_time()
-        for number in range(_EVENTS):
-            began = time.perf_counter()
-            await first.publish("calibration", {"x": number})
-            waits.append(time.perf_counter() - began)
-        cpu = (time.process_time() - cpu) / _EVENTS
+        await _published(first, _WARM_UP, "")
+        waits, cpu = await _published(first, _EVENTS, "")
+        _, large_cpu = await _published(first, _LARGE_EVENTS, "x" * _LARGE_BYTES)
     p50, p99 = np.quantile(waits, (0.5, 0.99)).tolist()
+    further = _LARGE_BYTES // reference.piece_bytes * 3  # pieces: to the leaf, and to two subscribers
     hops = _MESSAGES  # one after the other: to the leaf, back, to the subscriber, and its acknowledgement
+    message, round_seconds = cpu / _MESSAGES, min(reference.round_seconds, cpu / _MESSAGES / 2)
     return replace(
         reference,
-        message_seconds=cpu / _MESSAGES,
-        hop_seconds=max(1e-5, p50 / hops),
+        message_seconds=message,
+        piece_seconds=max(1e-6, (large_cpu - cpu) / further),
+        hop_seconds=max(1e-5, p50 / hops - message / 2),
         tail_seconds=max(0.0, p99 - p50),
-        round_seconds=min(reference.round_seconds, cpu / _MESSAGES / 2),
+        round_seconds=round_seconds,
     )
+
+
+async def _published(publisher: Peer, events: int, padding: str) -> tuple[list[float], float]:
+    """Seconds until each was taken by all, and processor time for each."""
+    waits, cpu = [], time.process_time()
+    for number in range(events):
+        began = time.perf_counter()
+        await publisher.publish("calibration", {"x": number, "padding": padding})
+        waits.append(time.perf_counter() - began)
+    return waits, (time.process_time() - cpu) / events

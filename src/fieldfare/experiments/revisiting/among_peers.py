@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from fieldfare.experiments.revisiting.measured import Run, percentiles, rate_for
-from fieldfare.experiments.revisiting.settings import Scale
+from fieldfare.experiments.revisiting.settings import SEED, Scale
 from fieldfare.experiments.revisiting.workloads import Workload
 from fieldfare.planning.application import Durability
+from fieldfare.qos import Requested
 from fieldfare.runtime.peers.options import PeerOptions
 from fieldfare.runtime.peers.peer import peer
 
@@ -91,9 +92,10 @@ async def _saturated(publisher: Any, events: list[bytes], pipes: list[Connection
 
 
 async def _paced(publisher: Any, events: list[bytes], rate: float, seconds: float) -> None:
-    began, published = time.monotonic(), set[asyncio.Task[Any]]()
+    due, published, rng = time.monotonic(), set[asyncio.Task[Any]](), np.random.default_rng(SEED)
     for number in range(max(10, int(rate * seconds))):
-        await asyncio.sleep(max(0.0, began + number / rate - time.monotonic()))
+        due += rng.exponential(1.0 / rate)
+        await asyncio.sleep(max(0.0, due - time.monotonic()))
         published.add(asyncio.create_task(publisher.publish(_TOPIC, _stamped(events[number % len(events)]))))
     await asyncio.gather(*published)
 
@@ -152,10 +154,11 @@ async def _take(pipe: Connection, place: _Place) -> None:
         last = time.monotonic_ns()
         waits.append(last - event.attributes["sent"])
 
+    qos = Requested(reliability="reliable" if place.is_reliable else "best_effort")
     async with peer(place.join, options=_options(is_reliable=place.is_reliable)) as member:
         for start in range(0, len(place.conditions), _SUBSCRIBING):
             some = place.conditions[start : start + _SUBSCRIBING]
-            await asyncio.gather(*(member.subscribe(_TOPIC, condition, taken) for condition in some))
+            await asyncio.gather(*(member.subscribe(_TOPIC, condition, taken, qos=qos) for condition in some))
         pipe.send(None)
         while True:
             await asyncio.to_thread(pipe.recv)

@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from fieldfare.bench.broker.workers import TICK_SECONDS
 from fieldfare.errors import FieldfareError
 from fieldfare.experiments.revisiting.measured import Middle, Run
-from fieldfare.experiments.revisiting.settings import Scale
+from fieldfare.experiments.revisiting.settings import BATCHES, FILES_PER_SECOND, Scale
 from fieldfare.experiments.revisiting.workloads import Workload, workload_of
 from fieldfare.planning.application import Application, Delivery
 from fieldfare.planning.choosing import chosen
 from fieldfare.planning.costs import Costs
 from fieldfare.planning.nodes import Nodes, NodeSize
-from fieldfare.planning.predicting import Prediction, predict
+from fieldfare.planning.predicting import Prediction, at_speed, predict, work_of
 from fieldfare.planning.presets import PRESETS
 from fieldfare.planning.ways import Way, WayKind
+from fieldfare.planning.work import Work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +39,7 @@ SPARK = (
     Way(WayKind.CLUSTERS, 4, replicas=2, hops=2),
 )
 WAYS = (Way(WayKind.PROCESS), *LIVE, *SPARK, Way(WayKind.PEERS, 3))
+LOOPBACK_MBPS = 1e7  # nothing leaves the machine
 WITHIN, P99_WITHIN = 0.3, 1.0  # the aims: throughput and p50 within 30%, p99 within 2 times
 _BISECTIONS = 12  # to a part in 4,000
 
@@ -93,22 +96,62 @@ def delivered(application: Application, way: Way) -> Application:
     return msgspec.structs.replace(application, delivery=Delivery.TABLE) if way.kind.is_spark else application
 
 
-def predicted(application: Application, way: Way, costs: Costs, rate: float, generator_seconds: float) -> Prediction:
-    """The prediction for this machine at a rate, where clients on the same cores take so much of an event."""
-    asked = msgspec.structs.replace(delivered(application, way), events_per_second=rate)
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """Processor time for an event that publisher and subscribers take, on the same cores."""
+
+    seconds: float = 0.0  # of all
+    busiest_seconds: float = 0.0  # of the process that has most to do: nothing goes faster than it
+
+    @staticmethod
+    def of(runs: Sequence[Run]) -> Clients:
+        """As measured."""
+        if not runs:
+            return Clients()
+        return Clients(
+            Middle.of([run.generator_seconds_per_event for run in runs]).median,
+            Middle.of([run.busiest_client_seconds_per_event for run in runs]).median,
+        )
+
+
+def predicted(
+    application: Application, way: Way, costs: Costs, rate: float, clients: Clients, events_per_batch: int = 50_000
+) -> Prediction:
+    """The prediction for this machine at a rate, where clients use its cores, too; Spark takes a backlog in batches."""
+    asked = msgspec.structs.replace(
+        delivered(application, way), events_per_second=rate, events_per_publication=_together(way, rate)
+    )
 
     def at(load: float) -> Prediction:
-        left = max(0.01, CORES - load * generator_seconds)
-        size = NodeSize(cores=CORES, memory_gib=8.0, speed=min(1.0, left / CORES * _crowd(way)))
+        left = max(0.01, CORES - load * clients.seconds)
+        speed = min(1.0, left / CORES * _crowd(way))
+        size = NodeSize(cores=CORES, memory_gib=8.0, speed=speed, network_mbps=LOOPBACK_MBPS)
         return predict(asked, way, costs, Nodes((size,), may_grow=False))
 
     low, high = 0.0, at(0.0).throughput_events
     for _ in range(_BISECTIONS):  # the faster it goes, the more do its clients take
         middle = (low + high) / 2
         low, high = (middle, high) if at(middle).throughput_events > middle else (low, middle)
-    throughput = high if generator_seconds else at(0.0).throughput_events
+    throughput = high if clients.seconds else at(0.0).throughput_events
+    if way.kind.is_spark:
+        throughput = _of_backlog(work_of(asked, way, costs), way, events_per_batch)
+    if clients.busiest_seconds:
+        throughput = min(throughput, 1.0 / clients.busiest_seconds)
     idle = at(min(rate, throughput))
     return msgspec.structs.replace(idle, throughput_events=throughput)
+
+
+def _together(way: Way, rate: float) -> float:
+    """Events that come at once: what is due in a publisher's tick, or stands in a file."""
+    if way.kind is WayKind.PROCESS or way.kind is WayKind.PEERS:
+        return 1.0
+    return max(1.0, rate / FILES_PER_SECOND if way.kind.is_spark else round(rate * TICK_SECONDS))
+
+
+def _of_backlog(work: Work, way: Way, events_per_batch: int) -> float:
+    """Events per second in batches of one size, one after the other; matchers share the cores."""
+    (station,) = work.stations
+    return events_per_batch / float(at_speed(station, min(1.0, CORES / way.nodes)).seconds(events_per_batch))
 
 
 def _crowd(way: Way) -> float:
@@ -209,8 +252,7 @@ def fewer_subscriptions(workload: Workload, scale: Scale) -> Workload:
 def _compared(workload: Workload, way: Way, runs: Sequence[Run], failure: str, costs: Costs, scale: Scale) -> Compared:
     run_as = fewer_subscriptions(workload, scale) if way.kind is WayKind.PEERS else workload
     rate = Middle.of([run.rate for run in runs]).median if runs else run_as.application.events_per_second
-    generator = Middle.of([run.generator_seconds_per_event for run in runs]).median if runs else 0.0
-    found = predicted(run_as.application, way, costs, rate, generator)
+    found = predicted(run_as.application, way, costs, rate, Clients.of(runs), scale.spark_events // BATCHES)
     return Compared(run_as.application, way, tuple(runs), found, failure)
 
 

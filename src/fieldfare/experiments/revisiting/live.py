@@ -140,7 +140,7 @@ def _measured(crew: Crew, workload: Workload, scale: Scale) -> Run:
     crew.run(Saturate(scale.saturating_seconds * _WARM_UP_SHARE, BATCH_EVENTS, BATCHES_UNDER_WAY))
     reached = crew.run(Saturate(scale.saturating_seconds, BATCH_EVENTS, BATCHES_UNDER_WAY))
     rate = rate_for(workload.application.events_per_second, reached.events_per_second)
-    paced = crew.run(Pace(scale.pacing_seconds, rate), is_recording=True)
+    paced = crew.run(Pace(scale.pacing_seconds, rate, is_random=True), is_recording=True)
     settled = paced.waits_ms[paced.numbers >= paced.events * _WARM_UP_SHARE]
     p50, p99 = percentiles(settled / 1e3)
     return Run(
@@ -150,4 +150,5 @@ def _measured(crew: Crew, workload: Workload, scale: Scale) -> Run:
         p99,
         None if reached.cpu_seconds is None else reached.cpu_seconds / reached.events,
         (reached.subscribers_cpu_seconds + reached.publisher_cpu_seconds) / reached.events,
+        max(reached.subscribers_cpu_seconds, reached.publisher_cpu_seconds) / reached.events,
     )

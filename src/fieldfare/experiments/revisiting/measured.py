@@ -19,6 +19,7 @@ class Run:
     p99_seconds: float
     cpu_seconds_per_event: float | None = None  # of the brokers, saturated
     generator_seconds_per_event: float = 0.0  # of the processes that publish and subscribe
+    busiest_client_seconds_per_event: float = 0.0  # of the one of them that has most to do
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from fieldfare.bench.workload import conditions_table
 from fieldfare.experiments.revisiting.measured import Run, percentiles, rate_for
-from fieldfare.experiments.revisiting.settings import Scale
+from fieldfare.experiments.revisiting.settings import BATCHES, FILES_PER_SECOND, Scale
 from fieldfare.experiments.revisiting.workloads import Workload
 from fieldfare.pipeline.run import Pipeline, PipelineOptions
 from fieldfare.pipeline.source import FolderSource
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 INTERVAL_SECONDS = 0.2
-_BATCHES = 3  # of one run for throughput; the first warms up
 _FILES_OF_BATCH = 4
-_FILES_PER_SECOND = 10
 _SETTLING_SECONDS = 1.0
 _STARTING_SECONDS_MAX = 300.0
 
@@ -62,9 +60,9 @@ def run_on_spark(spark: SparkSession, way: Way, workload: Workload, scale: Scale
             interval_seconds=INTERVAL_SECONDS,
         )
         files = _Files(workload, folder / "in")
-        for _ in range(_BATCHES * _FILES_OF_BATCH):
-            files.append(scale.spark_events // (_BATCHES * _FILES_OF_BATCH))
-        source = FolderSource(folder / "in", folder / "ledger", events_per_batch_max=scale.spark_events // _BATCHES)
+        for _ in range(BATCHES * _FILES_OF_BATCH):
+            files.append(scale.spark_events // (BATCHES * _FILES_OF_BATCH))
+        source = FolderSource(folder / "in", folder / "ledger", events_per_batch_max=scale.spark_events // BATCHES)
         pipeline = Pipeline(spark, options, watcher=watcher)
         runner = threading.Thread(target=pipeline.run, args=(source,), daemon=True)
         runner.start()
@@ -85,7 +83,7 @@ def run_on_spark(spark: SparkSession, way: Way, workload: Workload, scale: Scale
 
 def _pace(files: _Files, rate: float, seconds: float) -> None:
     """Append files evenly over time; of few events there are fewer files."""
-    steps = max(1, int(seconds * min(_FILES_PER_SECOND, rate)))
+    steps = max(1, int(seconds * min(FILES_PER_SECOND, rate)))
     started = time.monotonic()
     for step in range(steps):
         time.sleep(max(0.0, started + step * seconds / steps - time.monotonic()))

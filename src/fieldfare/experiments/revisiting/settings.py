@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SEED = 1
+BATCHES = 3  # of one run for throughput on Spark; the first warms up
+FILES_PER_SECOND = 10  # in which events come to Spark
 
 
 @dataclass(frozen=True, slots=True)
