@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +12,9 @@ from msgspec.structs import replace
 
 from fieldfare.bench.calibration import ring
 from fieldfare.bench.calibration.brokers import EdgeRuns, Paced, Saturated, edge_cost_of
+from fieldfare.errors import CostsError
 from fieldfare.planning.application import Application, Durability, Shape
-from fieldfare.planning.costs import EdgeCost, reference_costs
+from fieldfare.planning.costs import EdgeCost, load_costs, reference_costs, save_costs
 from fieldfare.planning.live_ways import edge_station
 
 COSTS = reference_costs()
@@ -79,3 +81,31 @@ def test_peers_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.message_seconds > 0
     assert found.hop_seconds > 0
     assert found.piece_bytes == COSTS.peers.piece_bytes
+
+
+def test_costs_are_read_as_they_were_written(tmp_path: Path) -> None:
+    save_costs(COSTS, tmp_path / "costs.json")
+    assert load_costs(tmp_path / "costs.json") == COSTS
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "told"),
+    [
+        ('"format": 2', '"format": 1', "another version"),
+        ('"core_gain": 0.85', '"core_gain": -1', ">= 0"),
+        ('"core_gain": 0.85', '"core_gain": NaN', "no costs"),
+        ('"core_gain": 0.85', '"core_gain": 1e999', "no costs"),
+        ('"core_gain": 0.85,', "", "core_gain"),
+        ('"ranges": {', '"circles": {', "no costs"),
+        ('"subscriptions": [', '"subscriptions": [5,', "needs a time"),
+        ("{", "[", "no costs"),
+    ],
+)
+def test_what_is_no_costs_is_refused(tmp_path: Path, written: str, instead: str, told: str) -> None:
+    file = tmp_path / "costs.json"
+    save_costs(COSTS, file)
+    text = file.read_text()
+    assert written in text
+    file.write_text(text.replace(written, instead, 1))
+    with pytest.raises(CostsError, match=told):
+        load_costs(file)

@@ -6,8 +6,9 @@ from fieldfare.experiments.results import Cell, Figure, Panel, Series
 from fieldfare.planning.application import Application
 from fieldfare.planning.choosing import ways_of
 from fieldfare.planning.costs import Costs
-from fieldfare.planning.nodes import Nodes
+from fieldfare.planning.nodes import GIBIBYTE, Nodes
 from fieldfare.planning.predicting import Prediction, predict
+from fieldfare.planning.spark_ways import hops_to_fit
 from fieldfare.planning.ways import WayKind
 
 _MATCHERS = 16
@@ -16,6 +17,7 @@ _RATE_SHARE = 0.5  # of its throughput, at which each choice's latency is predic
 
 def figure(application: Application, costs: Costs, nodes: Nodes, matchers: int = _MATCHERS) -> Figure:
     """Every R, and H 1, 2 and all clusters, each at half of its own throughput."""
+    memory = nodes.sizes[0].memory_bytes
     rows: dict[str, list[Cell]] = {}
     points: dict[int, list[Prediction]] = {}
     for way in ways_of(WayKind.CLUSTERS, matchers):
@@ -31,7 +33,9 @@ def figure(application: Application, costs: Costs, nodes: Nodes, matchers: int =
     return Figure(
         "replicas-and-hops",
         f"{application.name} on {matchers} matchers",
-        "Predicted, each choice at half of its throughput. Along a line H grows from the right to the left.",
+        "Predicted, each choice at half of its throughput. Along a line H grows from the right to the left. "
+        f"The paper's H is {hops_to_fit(application, costs, memory):,}: so many nodes of {memory / GIBIBYTE:g} GiB "
+        "hold all subscriptions.",
         ("p50 ms", "events/s", "I = N/(H·R)"),
         rows,
         "",

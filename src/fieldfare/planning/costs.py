@@ -10,14 +10,19 @@ import math
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import Annotated, TypeAlias
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from fieldfare.durable import NewFile
 from fieldfare.errors import CostsError
-from fieldfare.planning.application import Shape
+from fieldfare.planning.application import Count, Shape
 
+Cost: TypeAlias = Annotated[float, Meta(ge=0, le=1e12)]
+Positive: TypeAlias = Annotated[float, Meta(gt=0, le=1e6)]
+Signed: TypeAlias = Annotated[float, Meta(ge=-1e6, le=1e6)]
 FORMAT = 2
 
 
@@ -35,13 +40,18 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 class MatchCost(msgspec.Struct, frozen=True, kw_only=True):
     """CPU seconds to match events of one shape in batches: measured for several numbers of stored subscriptions."""
 
-    subscriptions: tuple[int, ...]
+    subscriptions: tuple[Count, ...]
     event_seconds: tuple[float, ...]  # for each event, without its matches
-    match_seconds: float  # for each match of an event
-    call_seconds: float  # for each call with rows, as an edge makes it, whatever the batch
-    table_call_seconds: float  # for each call with a table, as a program makes it
-    bytes_per_subscription: float
-    in_vain_share: float = 0.3  # of events that nobody wants beyond a link, those that a covering lets pass
+    match_seconds: Cost  # for each match of an event
+    call_seconds: Cost  # for each call with rows, as an edge makes it, whatever the batch
+    table_call_seconds: Cost  # for each call with a table, as a program makes it
+    bytes_per_subscription: Cost
+    in_vain_share: Cost = 0.3  # of events that nobody wants beyond a link, those that a covering lets pass
+
+    def __post_init__(self) -> None:
+        sizes = self.subscriptions
+        if not sizes or len(sizes) != len(self.event_seconds) or sorted(set(sizes)) != list(sizes):
+            raise ValueError("each number of subscriptions needs a time, and they have to grow")
 
     def seconds(self, stored: float, matches: float) -> float:
         """For an event; the cost grows between measured sizes as a power, and so it does beyond them."""
@@ -62,66 +72,66 @@ class MatchCost(msgspec.Struct, frozen=True, kw_only=True):
 class EdgeCost(msgspec.Struct, frozen=True, kw_only=True):
     """An edge broker: its rounds, what it reads, what it writes, what it keeps."""
 
-    round_seconds: float
-    event_seconds: float  # to read, check and log an event
-    write_seconds: float  # to begin a write to a connection
-    frame_seconds: float  # to begin a frame in it, for a subscription
-    message_seconds: float  # for each delivery in that
-    kept_event_seconds: float  # more for an event that is kept on disk
-    kept_message_seconds: float  # more for each of its deliveries, which is acknowledged
-    flush_seconds: float  # to bring a round to the disk
-    delay_seconds: float  # from a publisher to a subscriber, beside rounds: sockets, two clients
-    byte_seconds: float  # for each byte that is read or written
-    tail_seconds: float
-    change_seconds: float  # to take in a subscription, or to end one
-    bytes_per_subscription: float  # beside the index
-    bytes_per_connection: float
-    process_bytes: float
-    delivery_bytes: float  # around an event's own
+    round_seconds: Cost
+    event_seconds: Cost  # to read, check and log an event
+    write_seconds: Cost  # to begin a write to a connection
+    frame_seconds: Cost  # to begin a frame in it, for a subscription
+    message_seconds: Cost  # for each delivery in that
+    kept_event_seconds: Cost  # more for an event that is kept on disk
+    kept_message_seconds: Cost  # more for each of its deliveries, which is acknowledged
+    flush_seconds: Cost  # to bring a round to the disk
+    delay_seconds: Cost  # from a publisher to a subscriber, beside rounds: sockets, two clients
+    byte_seconds: Cost  # for each byte that is read or written
+    tail_seconds: Cost
+    change_seconds: Cost  # to take in a subscription, or to end one
+    bytes_per_subscription: Cost  # beside the index
+    bytes_per_connection: Cost
+    process_bytes: Cost
+    delivery_bytes: Cost  # around an event's own
 
 
 class LinkCost(msgspec.Struct, frozen=True, kw_only=True):
     """A link between brokers, and the routing broker that passes on what it gets."""
 
-    round_seconds: float
-    event_seconds: float  # at either end, for each event
-    hop_seconds: float  # what a hop adds to latency beside rounds; below 0 where a part of a round comes after it
-    tail_seconds: float
-    event_bytes: float  # around an event's own
-    process_bytes: float
+    round_seconds: Cost
+    event_seconds: Cost  # at either end, for each event
+    hop_seconds: Signed  # what a hop adds to latency beside rounds; below 0 where a part of a round comes after it
+    tail_seconds: Cost
+    event_bytes: Cost  # around an event's own
+    process_bytes: Cost
 
 
 class SparkCost(msgspec.Struct, frozen=True, kw_only=True):
     """The pipeline: a micro-batch, its events, its matches, and what a division of the subscriptions adds."""
 
-    batch_seconds: float  # of a batch that is nearly empty, without a shuffle
-    shuffle_seconds: float  # what dispatch and shuffle add to it
-    read_seconds: float  # for each event: read, and handed to a matcher
-    dispatch_seconds: float  # for each event and each matcher that it visits: choosing, packing, shuffling
-    read_byte_seconds: float  # for each byte of an event
-    dispatch_byte_seconds: float  # for each byte of an event and each matcher that it visits
-    write_seconds: float  # for each event, into the output
-    match_seconds: float  # for each match, into the output
-    change_seconds: float  # for each subscription that comes or goes
-    tail_seconds: float
-    core_gain: float  # what a second core of the machine adds, where 1 is as much as the first
-    driver_bytes: float
-    worker_bytes: float  # for each core
-    pair_bytes: float  # of a match in the output
+    batch_seconds: Cost  # of a batch that is nearly empty, without a shuffle
+    shuffle_seconds: Cost  # what dispatch and shuffle add to it
+    read_seconds: Cost  # for each event: read, and handed to a matcher
+    dispatch_seconds: Cost  # for each event and each matcher that it visits: choosing, packing, shuffling
+    read_byte_seconds: Cost  # for each byte of an event
+    dispatch_byte_seconds: Cost  # for each byte of an event and each matcher that it visits
+    write_seconds: Cost  # for each event, into the output
+    match_seconds: Cost  # for each match, into the output
+    change_seconds: Cost  # for each subscription that comes or goes
+    tail_seconds: Cost
+    core_gain: Cost  # what a second core of the machine adds, where 1 is as much as the first
+    driver_bytes: Cost
+    worker_bytes: Cost  # for each core
+    pair_bytes: Cost  # of a match in the output
 
 
 class PeerCost(msgspec.Struct, frozen=True, kw_only=True):
     """Peers on a ring: messages, and the hops that they take."""
 
-    round_seconds: float
-    message_seconds: float  # to send, receive and acknowledge a message, at both ends together
-    piece_seconds: float  # for each further piece of a message that is too large for one packet
-    piece_bytes: int
-    hop_seconds: float  # what a hop adds to the latency of an idle ring, beside rounds
-    tail_seconds: float
-    bytes_per_subscription: float
-    process_bytes: float
-    message_bytes: float  # around an event's own
+    round_seconds: Cost
+    message_seconds: Cost  # to send, receive and acknowledge a message, at both ends together
+    piece_seconds: Cost  # for each further piece of a message that is too large for one packet
+    piece_bytes: Count
+    hop_seconds: Cost  # what a hop adds to the latency of an idle ring, beside rounds
+    tail_seconds: Cost
+    bytes_per_subscription: Cost
+    process_bytes: Cost
+    message_bytes: Cost  # around an event's own
 
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +140,7 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
     origin: Origin
     match: dict[Shape, MatchCost]
-    process_bytes: float  # of a program with the engine
+    process_bytes: Cost  # of a program with the engine
     edge: EdgeCost
     link: LinkCost
     spark: SparkCost

@@ -115,7 +115,7 @@ class Clients:
 
 
 def predicted(
-    application: Application, way: Way, costs: Costs, rate: float, clients: Clients, events_per_batch: int = 50_000
+    application: Application, way: Way, costs: Costs, rate: float, clients: Clients, events_per_batch: int = 20_000
 ) -> Prediction:
     """The prediction for this machine at a rate, where clients use its cores, too; Spark takes a backlog in batches."""
     asked = msgspec.structs.replace(

@@ -20,7 +20,7 @@ class Scale:
     rounds: int = 3  # all ways once, then all again: the machine is not equally fast for long
     saturating_seconds: float = 1.0
     pacing_seconds: float = 2.0
-    spark_events: int = 150_000  # of one run for throughput
+    spark_events: int = 60_000  # of one run for throughput
     spark_pacing_seconds: float = 3.0
     peer_subscriptions_max: int = 300  # peers are asked one by one
     matchers: int = 12  # of the simulated clusters
