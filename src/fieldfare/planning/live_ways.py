@@ -169,7 +169,7 @@ def _shared_edge(
         name="edge",
         round_seconds=alone.round_seconds,
         costs={
-            "events": alone.costs["events"],
+            "events": alone.costs["events"] / visits,  # what comes over a link has been read and checked
             "matching": match.seconds(application.subscriptions / edges, own)
             + origins / visits * match.seconds(min(match.subscriptions[0], edges - 1.0) or 1.0, 0.0),
             "links": costs.link.event_seconds * links / visits,

@@ -24,8 +24,11 @@ Floats = npt.NDArray[np.float64]
 
 SAMPLES = 2_048  # of a latency: enough for the 99th percentile
 _STATES_MAX = 64
-_MOMENTS = 8  # of a round, at which an event may come
-_SHUFFLED = np.array([0, 4, 2, 6, 1, 5, 3, 7])  # the same moments, so that pairs of them fill a square evenly
+_GRID = 4
+_MOMENTS = _GRID**2  # of a round, at which an event may come
+_SHUFFLED = np.array(
+    [_GRID * j + _GRID - 1 - i for i in range(_GRID) for j in range(_GRID)]
+)  # pairs fill a square evenly
 _SMALL_ROUND = 60.0  # events up to which every size of a round is a state of the chain
 _UTILISATION_MAX = 0.995  # above it a queue needs minutes to settle: it is called saturated
 _TAIL_MEANS = math.log(100)  # means of an exponential law in its 99th percentile

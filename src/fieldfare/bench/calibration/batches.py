@@ -51,6 +51,9 @@ def spark_cost(reference: SparkCost, match: MatchCost, progress: Callable[[str],
         with spark_session("fieldfare-calibration", folder / "spark.log") as spark:
             progress("Spark: stages")
             with _timed(spark, folder / "narrow", narrow, _MANY) as seconds:
+                for kind in (LayoutKind.REPLICATED, LayoutKind.MULTI):  # classes are loaded, and compiled
+                    seconds(kind, _MANY)
+                    seconds(kind, _FEW)
                 few, many = seconds(LayoutKind.REPLICATED, _FEW), seconds(LayoutKind.REPLICATED, _MANY)
                 divided_few, divided = seconds(LayoutKind.MULTI, _FEW), seconds(LayoutKind.MULTI, _MANY)
             with _timed(spark, folder / "wide", wide, _MANY) as seconds:

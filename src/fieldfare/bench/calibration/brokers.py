@@ -139,35 +139,39 @@ def edge_cost_of(runs: EdgeRuns, reference: EdgeCost, match: MatchCost) -> EdgeC
 
 
 def link_cost(reference: LinkCost, edge: EdgeCost, match: MatchCost, progress: Callable[[str], None]) -> LinkCost:
-    """Two edges and a routing broker: what they use beyond what an edge would, and how much later events arrive."""
-    progress("two edges and a routing broker")
+    """Two edges and a routing broker: what they use beyond what one edge does, and how much later events arrive."""
     load = make_load(100, 100, 0.02)
-    with overlay_crew(BEST_EFFORT, 2, load, 1) as workers:
-        workers.run(Saturate(0.5, 1_000, 4))
-        busy, _ = workers.run(_SATURATE)
-        calm, link_bytes = workers.run(Pace(_SECONDS, _FEW_PER_SECOND), is_recording=True)
-    each = busy.deliveries / busy.events
-    frames = 100 * -math.expm1(-_BATCH * each / 100) / _BATCH
-    deliveries = each * edge.message_seconds + frames * (edge.frame_seconds + edge.write_seconds)
-    alone = 2 * edge.event_seconds + 2 * match.seconds(100, each) + deliveries
-    ends = 4 * (1 - (1 - 0.02) ** 100)  # out of one edge, in and out of the relay, into the other
-    p50, p99 = _percentiles(calm)
+    progress("one edge with the subscribers")
+    alone, calm_alone, _ = _overlay(1, load)
+    progress("two edges and a routing broker")
+    busy, calm, link_bytes = _overlay(2, load)
+    reached = 1 - (1 - 0.02) ** 100  # of the events, those that anybody wants
+    more = _cpu(busy) - _cpu(alone) - reached * match.seconds(100, busy.deliveries / busy.events)
+    ends = 4 * reached  # out of one edge, in and out of the relay, into the other
+    event = max(1e-7, more / ends)
     together = _FEW_PER_SECOND / _TICKS_PER_SECOND
-    delivering = each * together * (edge.write_seconds + edge.frame_seconds + edge.message_seconds)
-    per_tick = _cpu(calm) * together
-    relay = max(2e-5, per_tick - 2 * edge.round_seconds - delivering - 2 * together * edge.event_seconds)
-    tail = max(0.0, p99 - p50 - edge.tail_seconds)
-    at_edges = edge.delay_seconds + 2 * edge.round_seconds + delivering / 2 + relay
-    at_edges += (2 * edge.tail_seconds + tail) / _TAIL
+    rounds = (_cpu(calm) - _cpu(calm_alone) - ends * event) * together
+    relay = max(2e-5, rounds - edge.round_seconds)
+    (p50, p99), (p50_alone, p99_alone) = _percentiles(calm), _percentiles(calm_alone)
+    tail = max(0.0, p99 - p99_alone - p50 + p50_alone - edge.tail_seconds)
     own = 95.0  # of an event of the bench, with what is around it
     return replace(
         reference,
-        event_seconds=max(1e-7, (_cpu(busy) - alone) / ends),
         round_seconds=relay,
-        hop_seconds=(p50 - at_edges) / 2,
+        event_seconds=event,
+        hop_seconds=(p50 - p50_alone - edge.round_seconds - relay - (edge.tail_seconds + tail) / _TAIL) / 2,
         tail_seconds=tail,
         event_bytes=max(10.0, (link_bytes or 0) / calm.events / 2 - own),
     )
+
+
+def _overlay(edges: int, load: Load) -> tuple[Run, Run, int | None]:
+    """As much as it can take; a calm rate, and the bytes that went over links meanwhile."""
+    with overlay_crew(BEST_EFFORT, edges, load, 1) as workers:
+        workers.run(Saturate(0.5, _BATCH, 4))
+        busy, _ = workers.run(_SATURATE)
+        calm, link_bytes = workers.run(Pace(_SECONDS, _FEW_PER_SECOND), is_recording=True)
+        return busy, calm, link_bytes
 
 
 def _saturated(guarantee: Guarantee | None, load: Load) -> Saturated:

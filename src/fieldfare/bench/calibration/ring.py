@@ -15,7 +15,7 @@ from fieldfare.planning.costs import PeerCost
 if TYPE_CHECKING:
     from fieldfare.runtime.peers.peer import Peer
 
-_EVENTS, _WARM_UP = 300, 50
+_EVENTS, _WARM_UP, _RUNS = 400, 50, 4
 _LARGE_EVENTS, _LARGE_BYTES = 60, 8_000
 _MESSAGES = 4.0  # for an event: to the leaf and back, and to two subscribers
 
@@ -33,8 +33,10 @@ async def _measured(reference: PeerCost) -> PeerCost:
         for each in (second, third):
             await each.subscribe("calibration", "x >= 0", lambda _: None)
         await _published(first, _WARM_UP, "")
-        waits, cpu = await _published(first, _EVENTS, "")
+        runs = [await _published(first, _EVENTS // _RUNS, "") for _ in range(_RUNS)]
         _, large_cpu = await _published(first, _LARGE_EVENTS, "x" * _LARGE_BYTES)
+    cpu = min(cpu for _, cpu in runs)  # others on the machine can only add to it
+    waits = [wait for some, _ in runs for wait in some]
     p50, p99 = np.quantile(waits, (0.5, 0.99)).tolist()
     further = _LARGE_BYTES // reference.piece_bytes * 3  # pieces: to the leaf, and to two subscribers
     hops = _MESSAGES  # one after the other: to the leaf, back, to the subscriber, and its acknowledgement

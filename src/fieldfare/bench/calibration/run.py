@@ -18,7 +18,7 @@ from fieldfare.planning.costs import Costs, Origin, reference_costs
 
 T = TypeVar("T")
 Progress = Callable[[float, str], None]
-_STEPS = 31  # that are told of: what is being measured
+_STEPS = 32  # that are told of: what is being measured
 
 
 def calibrate(progress: Progress) -> Costs:

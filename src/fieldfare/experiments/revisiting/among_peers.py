@@ -154,7 +154,7 @@ async def _take(pipe: Connection, place: _Place) -> None:
         last = time.monotonic_ns()
         waits.append(last - event.attributes["sent"])
 
-    qos = Requested(reliability="reliable" if place.is_reliable else "best_effort")
+    qos = Requested(reliability="reliable" if place.is_reliable else "best_effort", order="none")
     async with peer(place.join, options=_options(is_reliable=place.is_reliable)) as member:
         for start in range(0, len(place.conditions), _SUBSCRIBING):
             some = place.conditions[start : start + _SUBSCRIBING]

@@ -98,10 +98,11 @@ def delivered(application: Application, way: Way) -> Application:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """Processor time for an event that publisher and subscribers take, on the same cores."""
+    """What others take of the same cores: publisher and subscribers for each event, and programs that ran beside."""
 
     seconds: float = 0.0  # of all
     busiest_seconds: float = 0.0  # of the process that has most to do: nothing goes faster than it
+    cores_of_others: float = 0.0  # which other programs used while it was measured
 
     @staticmethod
     def of(runs: Sequence[Run]) -> Clients:
@@ -111,6 +112,7 @@ class Clients:
         return Clients(
             Middle.of([run.generator_seconds_per_event for run in runs]).median,
             Middle.of([run.busiest_client_seconds_per_event for run in runs]).median,
+            Middle.of([run.cores_of_others for run in runs]).median,
         )
 
 
@@ -123,7 +125,7 @@ def predicted(
     )
 
     def at(load: float) -> Prediction:
-        left = max(0.01, CORES - load * clients.seconds)
+        left = max(0.01, CORES - clients.cores_of_others - load * clients.seconds)
         speed = min(1.0, left / CORES * _crowd(way))
         size = NodeSize(cores=CORES, memory_gib=8.0, speed=speed, network_mbps=LOOPBACK_MBPS)
         return predict(asked, way, costs, Nodes((size,), may_grow=False))

@@ -21,7 +21,7 @@ from fieldfare.bench.broker.crew import Crew, Measurable, working
 from fieldfare.bench.broker.fieldfare_wire import FieldfareWire
 from fieldfare.bench.broker.servers import HOST, Program, Running, free_port, started
 from fieldfare.bench.broker.workers import Pace, Publisher, Saturate, Site, Subscribers
-from fieldfare.experiments.revisiting.measured import Run, percentiles, rate_for
+from fieldfare.experiments.revisiting.measured import Run, others_beside, percentiles, rate_for
 from fieldfare.experiments.revisiting.settings import Scale
 from fieldfare.experiments.revisiting.workloads import Workload
 from fieldfare.planning.application import Durability
@@ -138,7 +138,10 @@ def run_live(kind: WayKind, workload: Workload, scale: Scale) -> Run:
 
 def _measured(crew: Crew, workload: Workload, scale: Scale) -> Run:
     crew.run(Saturate(scale.saturating_seconds * _WARM_UP_SHARE, BATCH_EVENTS, BATCHES_UNDER_WAY))
+    others = others_beside()
     reached = crew.run(Saturate(scale.saturating_seconds, BATCH_EVENTS, BATCHES_UNDER_WAY))
+    clients = reached.subscribers_cpu_seconds + reached.publisher_cpu_seconds
+    cores_of_others = others(clients + (reached.cpu_seconds or 0.0))
     rate = rate_for(workload.application.events_per_second, reached.events_per_second)
     paced = crew.run(Pace(scale.pacing_seconds, rate, is_random=True), is_recording=True)
     settled = paced.waits_ms[paced.numbers >= paced.events * _WARM_UP_SHARE]
@@ -149,6 +152,7 @@ def _measured(crew: Crew, workload: Workload, scale: Scale) -> Run:
         p50,
         p99,
         None if reached.cpu_seconds is None else reached.cpu_seconds / reached.events,
-        (reached.subscribers_cpu_seconds + reached.publisher_cpu_seconds) / reached.events,
+        clients / reached.events,
         max(reached.subscribers_cpu_seconds, reached.publisher_cpu_seconds) / reached.events,
+        cores_of_others,
     )

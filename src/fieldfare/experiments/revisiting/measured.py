@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -20,6 +24,30 @@ class Run:
     cpu_seconds_per_event: float | None = None  # of the brokers, saturated
     generator_seconds_per_event: float = 0.0  # of the processes that publish and subscribe
     busiest_client_seconds_per_event: float = 0.0  # of the one of them that has most to do
+    cores_of_others: float = 0.0  # that other programs used meanwhile, and the system for nobody in particular
+
+
+def others_beside() -> Callable[[float], float]:
+    """Begin to watch the machine. The function tells how many cores others used since, of those that are not ours."""
+    busy, began = _busy_seconds(), time.perf_counter()
+
+    def cores(own_cpu_seconds: float) -> float:
+        now = _busy_seconds()
+        if busy is None or now is None:
+            return 0.0
+        return max(0.0, (now - busy - own_cpu_seconds) / (time.perf_counter() - began))
+
+    return cores
+
+
+def _busy_seconds() -> float | None:
+    """Of all cores since the machine was started, where Linux tells; what another virtual machine took counts."""
+    try:
+        fields = [int(text) for text in Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
+    except (OSError, ValueError):
+        return None
+    idle, waiting = fields[3:5]
+    return (sum(fields) - idle - waiting) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
