@@ -1,14 +1,21 @@
-"""LIKE's kernel against a plain table of answers, and against time."""
+"""LIKE's kernel against a plain table of answers, and the steps it takes."""
 
 from __future__ import annotations
 
-import time
+import re
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fieldfare.language import text_functions
+from fieldfare.language.long_patterns import is_like
+from fieldfare.matching import like as kernels
 from fieldfare.matching.batch import Texts
 from fieldfare.matching.like import Patterns
 
@@ -80,29 +87,77 @@ def test_many_pairs_at_once(pairs: list[tuple[str, Pattern]]) -> None:
     assert matched.tolist() == [like(pairs[t][0], pairs[p][1]) for p, t in grid.T.tolist()]
 
 
-def seconds(text: str, pattern: Pattern) -> float:
-    started = time.perf_counter()
-    match(text, pattern)
-    return time.perf_counter() - started
+HOSTILE = ["%" + "a%" * 50 + "b%", "%" + "a" * 60 + "b%", "%" + "_" * 60 + "b%", "%a_" * 30 + "%b%"]
 
 
-def test_hostile_patterns_take_linear_time() -> None:
-    hostile = [
-        parsed("%" + "a%" * 50 + "b"),
-        parsed("%" + "a" * 60 + "b%"),
-        parsed("%" + "_" * 60 + "b%"),
-        parsed("%a_" * 30),
-    ]
-    for pattern in hostile:
-        small, large = (min(seconds("a" * size, pattern) for _ in range(3)) for size in (100_000, 1_000_000))
-        assert large < 40 * small + 0.05  # quadratic would be 100 times
+class CountedBytes:
+    """Bytes that count how often one of them is read."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.reads = np.frombuffer(data, np.uint8), 0
+
+    def __getitem__(self, at: int) -> np.uint8:
+        self.reads += 1
+        return np.uint8(self.data[at])
 
 
-def test_a_pattern_that_an_event_brings_may_be_long() -> None:
-    def seconds_for(size: int) -> float:
-        started = time.process_time()
-        assert text_functions.like("x" * size, "x" * size, "\\") is True
-        return time.process_time() - started
+@pytest.mark.parametrize("pattern", HOSTILE)
+def test_a_hostile_pattern_reads_the_text_once(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kernel in ("_continues", "_after_prefix", "_before_suffix", "_after_first"):
+        monkeypatch.setattr(kernels, kernel, getattr(kernels, kernel).py_func)
+    patterns, text, size = Patterns.of([parsed(pattern)]), CountedBytes(b"a" * 1_000), 1_000
+    zero, matched = np.zeros(1, np.int64), np.empty(1, np.bool_)
+    match_pairs: Any = kernels.match_pairs
+    match_pairs.py_func(
+        patterns.data, patterns.offsets, patterns.segments, zero, text, np.array([0, size]), zero, 1, matched
+    )  # fmt: skip
+    assert matched[0] == match("a" * size, parsed(pattern))
+    assert size <= text.reads < 2 * size  # once, and a few bytes of ends and of _ again
 
-    small, large = min(seconds_for(20_000 + more) for more in range(3)), seconds_for(400_000)
-    assert large < 80 * small + 0.05  # quadratic would be 400 times
+
+def python_steps(function: Callable[..., Any], *given: object) -> int:
+    """The lines that Python executes, whatever the machine does meanwhile."""
+    steps = 0
+
+    def count(_frame: FrameType, what: str, _given: object) -> Callable[..., Any]:
+        nonlocal steps
+        steps += what == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        function(*given)
+    finally:
+        sys.settrace(before)
+    return steps
+
+
+LONG = ["{x}", "%{x}b%", "%{x}_b%", "{x}%{x}", "%_{x}%", "{x}_b"]
+
+
+@pytest.mark.parametrize("shape", LONG)
+def test_a_pattern_that_an_event_brings_may_be_long(shape: str) -> None:
+    def steps(size: int) -> int:
+        return python_steps(text_functions.like, "x" * 2 * size, shape.format(x="x" * size), "\\")
+
+    assert 0 < steps(4_000) < 4.5 * steps(1_000)  # quadratic would be 16 times
+    compiled = text_functions.compiled_pattern(shape.format(x="x" * 1_000), "\\")
+    assert not isinstance(compiled, re.Pattern) or "*" not in compiled.pattern  # no long segment at place after place
+
+
+@given(TEXTS, PATTERNS)
+@settings(max_examples=1000)
+def test_long_patterns_equal_the_table(text: str, pattern: Pattern) -> None:
+    assert is_like(text, (*pattern, None)) == like(text, (*pattern, None))
+    assert is_like(text, (None, *pattern)) == like(text, (None, *pattern))
+
+
+@given(st.text("abé", max_size=300), st.lists(st.sampled_from("abé_"), min_size=60, max_size=200), st.data())
+@settings(max_examples=200)
+def test_one_value_at_a_time(text: str, items: list[str], data: st.DataObject) -> None:
+    segment = "".join(items)
+    if data.draw(st.booleans()):
+        text += segment.replace("_", "é") + text
+    pattern = f"%{segment}%"
+    assert text_functions.like(text, pattern, "\\") == like(text, parsed(pattern)) == match(text, parsed(pattern))

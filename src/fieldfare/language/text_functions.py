@@ -5,7 +5,10 @@ from __future__ import annotations
 import functools
 import re
 
-from fieldfare.language.patterns import MalformedPatternError, parse_pattern
+from fieldfare.language.long_patterns import is_like, longest_segment
+from fieldfare.language.patterns import MalformedPatternError, Pattern, parse_pattern
+
+_SEGMENT_MAX = 64  # characters between two % of a pattern that a regular expression answers
 
 
 def trim(text: str) -> str:
@@ -67,17 +70,24 @@ def instr(text: str, search: str) -> int:
 
 def like(text: str, pattern: str, escape: str) -> bool | None:
     """Whether a text is like a pattern; None for a pattern that is malformed."""
-    compiled = _compiled(pattern, escape)
-    return None if compiled is None else compiled.fullmatch(text) is not None
+    compiled = compiled_pattern(pattern, escape)
+    if compiled is None:
+        return None
+    return compiled.fullmatch(text) is not None if isinstance(compiled, re.Pattern) else is_like(text, compiled)
 
 
 @functools.lru_cache(maxsize=4_096)
-def _compiled(pattern: str, escape: str) -> re.Pattern[str] | None:
-    """The pattern as a regular expression that does not go back: between two % the first place always suffices."""
+def compiled_pattern(pattern: str, escape: str) -> re.Pattern[str] | Pattern | None:
+    """The pattern as a regular expression that does not go back: between two % the first place always suffices.
+
+    It would compare a long segment at every place of the text, so a pattern with one stays as it is.
+    """
     try:
         parts = parse_pattern(pattern, escape)
     except MalformedPatternError:
         return None
+    if None in parts and longest_segment(parts) > _SEGMENT_MAX:
+        return parts
     pieces: list[list[str]] = [[]]
     for part in parts:
         if part is None:
