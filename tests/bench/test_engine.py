@@ -36,8 +36,8 @@ def tiny(name: str, **others: Any) -> EngineOptions:
 def test_every_workload_is_measured_and_verified(name: str) -> None:
     (result,) = run(tiny(name), quiet)
     boxes = (WORKLOADS[name].sizes[0].width is not None or name == "geo") and name != "geofences"
-    special = "rtree" if boxes else "inverted" if name in {"keywords", "alerts"} else None
-    expected = {"shapely"} if name == "geofences" else {"numpy", "duckdb", special} - {None}
+    special = {"rtree"} if boxes else {"inverted", "tantivy"} if name in {"keywords", "alerts"} else set()
+    expected = {"shapely", "h3"} if name == "geofences" else {"numpy", "duckdb", *special}
     assert set(result.peers) == expected
     assert result.workload == name
     assert result.subscriptions == 400
@@ -55,7 +55,7 @@ def test_the_json_has_the_promised_shape() -> None:
         assert {"events_per_second", "pairs_per_second", "build_seconds", "bytes_per_subscription"} <= set(item["ours"])
         assert item["ours"]["writing_limit_pairs_per_second"] > 0
     assert with_peers["width"] == 250.0
-    assert set(with_peers["peers"]) == set(PEERS) - {"inverted", "shapely"}
+    assert set(with_peers["peers"]) == set(PEERS) - {"inverted", "tantivy", "shapely", "h3"}
     best = max(peer["events_per_second"] for peer in with_peers["peers"].values())
     assert with_peers["ratio_to_best_peer"] == pytest.approx(with_peers["ours"]["events_per_second"] / best)
     assert alone["peers"] == {}

@@ -44,18 +44,22 @@ class Regions:
         return held
 
     def distances(self, place: complex | npt.NDArray[np.complex128], numbers: Places) -> Floats:
-        """The metres from a place to the centres of some regions, by the haversine formula."""
-        x, y = place.real, place.imag
-        longitude, latitude = self.centres[numbers].T
-        across, along = np.sin(np.radians(latitude - y) / 2), np.sin(np.radians(longitude - x) / 2)
-        square = across**2 + np.cos(np.radians(y)) * np.cos(np.radians(latitude)) * along**2
-        return np.asarray(EARTH_RADIUS_METRES * 2 * np.arctan2(np.sqrt(square), np.sqrt(1 - square)))
+        """The metres from a place to the centres of some regions."""
+        return metres_between(np.stack([place.real, place.imag], axis=-1), self.centres[numbers])
 
     def between(self, start: int, stop: int) -> Regions:
         """The column of some of the subscriptions."""
         part = slice(start, stop)
         starts, ends = self.starts[part], self.ends[part]
         return Regions(self.centres[part], self.metres[part], starts, ends, self.corners, self.bounds[part])
+
+
+def metres_between(one: Floats, other: Floats) -> Floats:
+    """The metres between pairs of a longitude and a latitude, by the haversine formula."""
+    x, y, longitude, latitude = one[..., 0], one[..., 1], other[..., 0], other[..., 1]
+    across, along = np.sin(np.radians(latitude - y) / 2), np.sin(np.radians(longitude - x) / 2)
+    square = across**2 + np.cos(np.radians(y)) * np.cos(np.radians(latitude)) * along**2
+    return np.asarray(EARTH_RADIUS_METRES * 2 * np.arctan2(np.sqrt(square), np.sqrt(1 - square)))
 
 
 def _is_inside(corners: Floats, x: float, y: float) -> bool:

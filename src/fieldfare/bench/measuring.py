@@ -71,6 +71,14 @@ class ChangingEngine(Engine, Protocol):
         """Add and remove subscriptions, by their positions in the whole workload."""
 
 
+class Unchanging:
+    """An engine for workloads whose subscriptions do not come and go."""
+
+    def change(self, added: slice, removed: slice) -> None:
+        """Do nothing: there is no such workload."""
+        raise NotImplementedError(f"{added} and {removed} cannot come and go")
+
+
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """The speed of an engine, and how many matches it found for each event it was measured on, else -1."""

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fieldfare.bench.measuring import Lists
+from fieldfare.bench.measuring import Lists, Unchanging
 from fieldfare.bench.workload import WantedMembers, Workload
 
 Codes = npt.NDArray[np.int32]
 
 
-def _column(workload: Workload, live: int) -> tuple[WantedMembers, list[Codes]]:
+def column_of(workload: Workload, live: int) -> tuple[WantedMembers, list[Codes]]:
     """What subscriptions want, and the codes of each event."""
     attribute, column = next(iter(workload.columns.items()))
     if not isinstance(column, WantedMembers):
@@ -33,21 +33,13 @@ def _rarest_first(wanted: WantedMembers) -> list[list[int]]:
     return [sorted(set(row.tolist()), key=lambda code: (counts[code], code)) for row in rows]
 
 
-class _Unchanging:
-    """Workloads of lists have no subscriptions that come and go."""
-
-    def change(self, added: slice, removed: slice) -> None:
-        """Do nothing: there is no such workload."""
-        raise NotImplementedError(f"{added} and {removed} cannot come and go")
-
-
-class InvertedEngine(_Unchanging):
+class InvertedEngine(Unchanging):
     """An inverted index by hand: dicts of lists, and Python's sets."""
 
     name = "inverted"
 
     def __init__(self, workload: Workload, live: int) -> None:
-        wanted, self._events = _column(workload, live)
+        wanted, self._events = column_of(workload, live)
         began = time.perf_counter()
         self._single: dict[int, list[int]] = {}
         self._several: dict[int, list[tuple[int, frozenset[int]]]] = {}
@@ -76,13 +68,13 @@ class InvertedEngine(_Unchanging):
         return Lists(counts, np.array([found_id for found in answer for found_id in found], np.int64))
 
 
-class NumpyMembersEngine(_Unchanging):
+class NumpyMembersEngine(Unchanging):
     """Brute force by column: every member of every subscription is looked up in an event's."""
 
     name = "numpy"
 
     def __init__(self, workload: Workload, live: int) -> None:
-        self._wanted, self._events = _column(workload, live)
+        self._wanted, self._events = column_of(workload, live)
         self._ids = workload.ids[:live]
         self.build_seconds = 0.0
 
@@ -95,7 +87,7 @@ class NumpyMembersEngine(_Unchanging):
         return Lists(np.array([len(found) for found in answer], np.int64), np.concatenate(answer))
 
 
-class DuckdbMembersEngine(_Unchanging):
+class DuckdbMembersEngine(Unchanging):
     """A join on the rarest member, and another for what is left of those that want several."""
 
     name = "duckdb"
@@ -103,7 +95,7 @@ class DuckdbMembersEngine(_Unchanging):
     def __init__(self, workload: Workload, live: int) -> None:
         import duckdb
 
-        wanted, events = _column(workload, live)
+        wanted, events = column_of(workload, live)
         began = time.perf_counter()
         ordered = _rarest_first(wanted)
         self._connection = duckdb.connect(":memory:", config={"threads": 1})

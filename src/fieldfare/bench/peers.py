@@ -61,6 +61,13 @@ PEERS: dict[str, Peer] = {
         for_lists=(_LISTS, "DuckdbMembersEngine"),
     ),
     "inverted": Peer("an inverted index by hand, for lists", "", "", for_lists=(_LISTS, "InvertedEngine")),
+    "tantivy": Peer(
+        "a search engine whose documents are subscriptions, for lists",
+        "",
+        "",
+        for_lists=("fieldfare.bench.tantivy_peer", "TantivyEngine"),
+    ),
     "rtree": Peer("libspatialindex, for boxes", "fieldfare.bench.rtree_peer", "RtreeEngine", boxes_only=True),
     "shapely": Peer("GEOS, for places", "fieldfare.bench.shapely_peer", "ShapelyEngine", regions_only=True),
+    "h3": Peer("hexagonal cells by hand, for places", "fieldfare.bench.h3_peer", "H3Engine", regions_only=True),
 }

@@ -79,7 +79,7 @@ def _applicable(fields: dict[str, Any]) -> dict[str, Any]:
 def render(results: Sequence[EngineResult]) -> Table:
     """One row per result; speeds in events per second unless a column says otherwise."""
     peers = list(dict.fromkeys(name for result in results for name in result.peers))
-    table = Table(title="Events per second on one core, ours and the peers", caption=_CAPTION, collapse_padding=True)
+    table = Table(title="Events per second on one core, ours and the peers", caption=_CAPTION, padding=0)
     table.add_column("workload")
     for heading in ("subscrip-\ntions", "matches\n/event", "ours", "pairs\n/s", "of\nlimit", "build\ns", "bytes\n/sub"):
         table.add_column(heading, justify="right")

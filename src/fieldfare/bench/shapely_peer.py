@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import shapely
 
-from fieldfare.bench.geofences import KM_OF_DEGREE, Regions
+from fieldfare.bench.geofences import KM_OF_DEGREE, Places, Regions
 from fieldfare.bench.measuring import Lists
-from fieldfare.bench.workload import Ids, Workload
+from fieldfare.bench.workload import Bools, Ids, Workload
 
 NODE_CAPACITY = 10  # Shapely's own choice
 
@@ -31,19 +31,7 @@ class ShapelyEngine:
         self._places = places
         self._points = shapely.points(places.real, places.imag)
         began = time.perf_counter()
-        regions = self._regions
-        reach = regions.metres / 1000 / KM_OF_DEGREE * 1.001
-        stretch = 1 / np.cos(np.minimum(np.radians(np.abs(regions.centres[:, 1]) + reach), np.pi / 2 - 0.01))
-        around = np.column_stack([reach * stretch, reach])
-        boxes = np.hstack([regions.centres - around, regions.centres + around])
-        self._geometries = shapely.box(*boxes.T)
-        polygons = np.flatnonzero(regions.metres == 0)
-        counts = (regions.ends - regions.starts)[polygons]
-        corners = regions.corners[regions.starts[polygons[0]] : regions.ends[polygons[-1]]] if len(polygons) else None
-        if corners is not None:
-            rings = shapely.linearrings(corners, indices=np.repeat(np.arange(len(polygons)), counts))
-            self._geometries[polygons] = shapely.polygons(rings)
-        shapely.prepare(self._geometries)
+        self._geometries = prepared(self._regions)
         self._tree = shapely.STRtree(self._geometries, NODE_CAPACITY)
         self.build_seconds = time.perf_counter() - began
 
@@ -51,12 +39,7 @@ class ShapelyEngine:
         """The events and the ids of the pairs that match, by event."""
         events, numbers = self._tree.query(self._points[start:stop])
         places = self._places[start:stop][events]
-        metres = self._regions.metres[numbers]
-        is_circle = metres > 0
-        held = np.zeros(len(numbers), np.bool_)
-        held[is_circle] = self._regions.distances(places[is_circle], numbers[is_circle]) < metres[is_circle]
-        x, y = places[~is_circle].real, places[~is_circle].imag
-        held[~is_circle] = shapely.intersects_xy(self._geometries[numbers[~is_circle]], x, y)
+        held = pairs_held(self._regions, self._geometries, places, numbers)
         return events[held], self._ids[numbers[held]], stop - start
 
     def lists(self, answer: tuple[npt.NDArray[np.intp], Ids, int]) -> Lists:
@@ -67,3 +50,33 @@ class ShapelyEngine:
     def change(self, added: slice, removed: slice) -> None:
         """Its tree cannot change."""
         raise NotImplementedError(f"an STRtree cannot change: {added}, {removed}")
+
+
+def prepared(regions: Regions) -> npt.NDArray[np.object_]:
+    """The polygons, and for circles the boxes around them, prepared."""
+    reach = regions.metres / 1000 / KM_OF_DEGREE * 1.001
+    stretch = 1 / np.cos(np.minimum(np.radians(np.abs(regions.centres[:, 1]) + reach), np.pi / 2 - 0.01))
+    around = np.column_stack([reach * stretch, reach])
+    boxes = np.hstack([regions.centres - around, regions.centres + around])
+    geometries: npt.NDArray[np.object_] = shapely.box(*boxes.T)
+    polygons = np.flatnonzero(regions.metres == 0)
+    counts = (regions.ends - regions.starts)[polygons]
+    if len(polygons):
+        corners = regions.corners[regions.starts[polygons[0]] : regions.ends[polygons[-1]]]
+        rings = shapely.linearrings(corners, indices=np.repeat(np.arange(len(polygons)), counts))
+        geometries[polygons] = shapely.polygons(rings)
+    shapely.prepare(geometries)
+    return geometries
+
+
+def pairs_held(
+    regions: Regions, geometries: npt.NDArray[np.object_], places: npt.NDArray[np.complex128], numbers: Places
+) -> Bools:
+    """Whether places lie in the regions of some numbers, pair by pair."""
+    metres = regions.metres[numbers]
+    is_circle = metres > 0
+    held = np.zeros(len(numbers), np.bool_)
+    held[is_circle] = regions.distances(places[is_circle], numbers[is_circle]) < metres[is_circle]
+    x, y = places[~is_circle].real, places[~is_circle].imag
+    held[~is_circle] = shapely.intersects_xy(geometries[numbers[~is_circle]], x, y)
+    return held
