@@ -23,7 +23,7 @@ _INSTEAD = {
     "some": "use IN, or AND and OR",
     "current_time": "a time of day is no type here: compare hour(current_timestamp()) and minute(current_timestamp())",
     **dict.fromkeys(("current_user", "session_user", "user"), "a condition knows the event only"),
-    **dict.fromkeys(("current_timezone", "to_utc_timestamp"), "conditions are in UTC: write from_utc_timestamp"),
+    **dict.fromkeys(("current_timezone", "convert_timezone"), "conditions are in UTC: write from_utc_timestamp"),
     "regexp_extract": "use RLIKE, LIKE or substring",
     **dict.fromkeys(("date_add", "dateadd"), "write at + INTERVAL 1 DAY"),
     "date_sub": "write at - INTERVAL 1 DAY",

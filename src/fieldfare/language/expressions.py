@@ -23,8 +23,9 @@ from fieldfare.language.literals import settled
 from fieldfare.language.network_functions import block_bounds
 from fieldfare.language.patterns import MalformedPatternError, parse_pattern
 from fieldfare.language.scalars import RELATIONS, constant
-from fieldfare.language.time_functions import known_unit, zone_of
+from fieldfare.language.time_functions import known_unit
 from fieldfare.language.times import DAY_MICROSECONDS, parse_date, parse_timestamp
+from fieldfare.language.zones import zone_of
 from fieldfare.model import (
     NOW,
     NOW_CALL,
@@ -313,7 +314,7 @@ class Expressions:
 
     def _check_words(self, name: str, arguments: Sequence[Expression], position: int | None) -> None:
         """Check arguments that say what a function does, and so must be literals."""
-        place = {"date_trunc": 0, "from_utc_timestamp": 1}.get(name)
+        place = {"date_trunc": 0, "from_utc_timestamp": 1, "to_utc_timestamp": 1}.get(name)
         if place is not None:
             word = arguments[place]
             known = known_unit if name == "date_trunc" else zone_of
@@ -352,7 +353,7 @@ class Expressions:
         """Both sides of a comparison, one of them cast to the other's type where Spark does that."""
         left, right = self._read_as_time(left, right), self._read_as_time(right, left)
         kind, other = self.kind(left), self.kind(right)
-        if Kind.LIST in (kind, other) and {kind, other} <= {None, Kind.LIST}:
+        if Kind.LIST in (kind, other):
             raise ConditionTypeError(_NO_LISTS, self.text, position)
         if kind is None or other is None or kind.section is other.section:
             return left, right

@@ -16,6 +16,7 @@ from fieldfare.language import places, regular_expressions
 from fieldfare.language import text_functions as text
 from fieldfare.language import time_functions as time
 from fieldfare.language.kinds import Kind
+from fieldfare.language.times import format_timestamp
 
 BOOLEAN, INTEGER, NUMBER, TEXT, DATE, TIME = (
     Kind.BOOLEAN,
@@ -91,11 +92,12 @@ FUNCTIONS: dict[str, Function] = {
     "date_trunc": Function((TEXT, TIME), TIME, time.truncated),
     "current_timestamp": Function((), TIME, lambda: None),  # an attribute of the event: see model.NOW
     "from_utc_timestamp": Function((TIME, TEXT), TIME, time.from_utc),
+    "to_utc_timestamp": Function((TIME, TEXT), TIME, time.to_utc),
     "add_microseconds": Function((TIME, INTEGER), TIME, time.plus_microseconds),  # what at + INTERVAL 1 HOUR becomes
     "add_months": Function((TIME, INTEGER), TIME, time.plus_months),  # what at + INTERVAL 1 MONTH becomes
     "time_of": Function((TIME,), TIME, lambda instant: instant),  # of a text where it is compared with a computed time
     "date_of": Function((DATE,), DATE, lambda instant: instant),  # the same where it is compared with a computed date
-    "date_text": Function((TIME,), TEXT, time.date_text),  # the text of a date, where a text is needed
+    "date_text": Function((TIME,), TEXT, format_timestamp),  # the text of a date, where a text is needed
     "st_covers": Function((TEXT, NUMBER, NUMBER), BOOLEAN, places.covers, converts=False),
     "st_contains": Function((TEXT, NUMBER, NUMBER), BOOLEAN, places.contains, converts=False),
     "st_distancesphere": Function((NUMBER, NUMBER, NUMBER, NUMBER), NUMBER, places.distance_sphere),

@@ -18,7 +18,8 @@ from fieldfare.model import INT64_MAX, INT64_MIN, Section
 
 Value = tuple[Section, Any]  # as a cut, but texts are str; NULL is (Section.NULL, 0); a list is (Section.NAN, a tuple)
 NULL: Value = (Section.NULL, 0)
-_BLANKS = "".join(map(chr, (*range(0x21), *range(0x7F, 0xA0))))
+_BLANKS = "".join(map(chr, (*range(0x21), 0x7F)))  # what Spark trims: spaces and control characters
+_BLANKS_OF_FLOATS = _BLANKS[:-1]  # here Java does
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?", re.ASCII)
 _INFINITY = re.compile(r"([+-]?)inf(?:inity)?", re.IGNORECASE | re.ASCII)
@@ -114,6 +115,10 @@ def _number_text(number: float) -> str:
     if number == 0 or 1e-3 <= abs(number) < 1e7:
         text = format(Decimal(repr(number)), "f")
         return text if "." in text else f"{text}.0"
+    if len(repr(number).partition("e")[0].lstrip("-")) == 1:  # Java takes the nearest of two digits
+        number_text = format(number, ".1e")
+        if float(number_text) == number:
+            return f"{number_text.partition('e')[0]}E{int(number_text.partition('e')[2])}"
     sign, digits, _ = Decimal(repr(number)).as_tuple()
     exponent = Decimal(repr(number)).adjusted()
     figures = "".join(map(str, digits)).rstrip("0") or "0"
@@ -149,10 +154,13 @@ def _to_time(section: Section, content: Any, *, is_date: bool) -> Value:
         instant = parse_date(content) if is_date else parse_timestamp(content)
         return NULL if instant is None else (Section.TIME, instant)
     if section is Section.TIME:
-        return section, content // _DAY * _DAY if is_date else content
+        instant = content // _DAY * _DAY if is_date else content
+        return (section, instant) if instant >= INT64_MIN else NULL
     if section is Section.NUMBER and not is_date and math.isfinite(content):
-        microseconds = content * 1_000_000 if isinstance(content, int) else int(content * 1_000_000)
-        return (Section.TIME, microseconds) if INT64_MIN <= microseconds <= INT64_MAX else NULL
+        if isinstance(content, int):
+            return Section.TIME, min(max(content * 1_000_000, INT64_MIN), INT64_MAX)
+        product = content * 1_000_000
+        return (Section.TIME, int(product)) if -(2.0**63) <= product < 2.0**63 else NULL
     return NULL
 
 
@@ -164,13 +172,14 @@ def _to_integer(section: Section, content: Any, target: str) -> Value:
         number = content // 1_000_000
     else:
         number = math.trunc(content) if math.isfinite(content) else None
+        number = INT64_MAX if content == 2.0**63 and target == "bigint" else number  # INT64_MAX as a float
     limit = 1 << (_INTEGER_BITS[target] - 1)
     return NULL if number is None or not -limit <= number < limit else (Section.NUMBER, number)
 
 
 def _to_float(section: Section, content: Any, target: str) -> Value:
     if section is Section.STRING:
-        found = content.strip(_BLANKS)
+        found = content.strip(_BLANKS_OF_FLOATS)
         infinity = _INFINITY.fullmatch(found)
         if infinity:
             content = -math.inf if infinity[1] == "-" else math.inf

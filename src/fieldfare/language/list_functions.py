@@ -97,11 +97,12 @@ def _overlap(left: Value, right: Value) -> Value:
 
 def _distinct(value: Value) -> Value:
     members = _members(value)
-    return (
-        NULL
-        if members is None
-        else (Section.NAN, tuple({_key(member): member for member in members[::-1]}.values())[::-1])
-    )
+    if members is None:
+        return NULL
+    first: dict[Any, Value] = {}
+    for member in members:
+        first.setdefault(_key(member), member)
+    return Section.NAN, tuple(first.values())
 
 
 def _combined(keeps: Callable[[bool], bool]) -> Callable[[Value, Value], Value]:

@@ -26,7 +26,9 @@ class LiteralRangeError(ValueError):
 
 
 def read_literal(text: str) -> Literal:
-    """The literal that stands in the text: a number, or a quoted string."""
+    """The literal that stands in the text: a number, or a quoted string, which is taken as it is behind an r."""
+    if text[0] in "rR":
+        return Literal(Section.STRING, text[2:-1])
     if text[0] in "'\"":
         return Literal(Section.STRING, read_string(text))
     return Literal(Section.NUMBER, _read_number(text))

@@ -51,7 +51,9 @@ def with_names(tokens: list[Token]) -> list[Token]:
         before = marked[-1] if marked else None
         following = tokens[number + 1] if number + 1 < len(tokens) else None
         is_part = before is not None and before.token_type is TokenType.DOT
-        if is_word(token) and (is_part or (needs_operand and _is_name(token, before, following))):
+        if is_word(token) and (
+            is_part or (needs_operand and _is_name(token, before, following) and not _is_interval(tokens[number:][:4]))
+        ):
             marked.append(_identifier(token))
             needs_operand = False
             continue
@@ -67,6 +69,15 @@ def is_word(token: Token) -> bool:
     """Whether a token is a word, and neither a literal nor a name in backquotes."""
     first = token.text[:1]
     return token.token_type not in _VALUES and (first.isalpha() or first == "_")
+
+
+def _is_interval(tokens: list[Token]) -> bool:
+    """Whether they are INTERVAL -1 DAY, and not an attribute's name, a minus and a number."""
+    match tokens:
+        case [word, minus, number, unit]:
+            is_sum = word.text.upper() != "INTERVAL" or minus.text != "-" or number.token_type is not TokenType.NUMBER
+            return not is_sum and is_word(unit) and unit.text.upper() not in _WORDS_AFTER_A_NAME
+    return False
 
 
 def _is_name(token: Token, before: Token | None, following: Token | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 
-from fieldfare.model import INT64_MAX, INT64_MIN
+from fieldfare.model import INT64_MIN
 
 
 def absolute(number: float) -> float:
@@ -13,20 +13,14 @@ def absolute(number: float) -> float:
     return abs(number)
 
 
-def ceil(number: float) -> int:
-    """The smallest integer that is not below, within 64 bits."""
-    return number if isinstance(number, int) else _within_64_bits(number, up=True)
+def ceil(number: float) -> int | None:
+    """The smallest integer that is not below."""
+    return math.ceil(number) if math.isfinite(number) else None
 
 
-def floor(number: float) -> int:
-    """The largest integer that is not above, within 64 bits."""
-    return number if isinstance(number, int) else _within_64_bits(number, up=False)
-
-
-def _within_64_bits(number: float, *, up: bool) -> int:
-    if not -(2.0**63) <= number < 2.0**63:
-        return INT64_MAX if number > 0 else INT64_MIN
-    return math.ceil(number) if up else math.floor(number)
+def floor(number: float) -> int | None:
+    """The largest integer that is not above."""
+    return math.floor(number) if math.isfinite(number) else None
 
 
 def rounded(number: float, places: int = 0) -> float | None:
@@ -57,7 +51,12 @@ def pmod(left: float, right: float) -> float | None:
     if right == 0 or math.isinf(left):
         return None
     remainder = _remainder(left, right)
-    return _remainder(remainder + right, right) if remainder < 0 else remainder
+    if remainder >= 0:
+        return remainder
+    total = remainder + right
+    if isinstance(total, int) and total < INT64_MIN:
+        total += 1 << 64  # as Java adds
+    return None if math.isinf(total) else _remainder(total, right)
 
 
 def _remainder(left: float, right: float) -> float:

@@ -200,9 +200,9 @@ class _Reader:
         return ConditionTypeError(reason, self.text, self.start(node))
 
     def _is(self, node: exp.Is) -> tree.Node:
-        right = node.expression
+        right = exp.Null() if self._is_unknown(node.expression) else node.expression
         if not isinstance(right, exp.Boolean | exp.Null):
-            raise UnsupportedConditionError("IS takes NULL, TRUE or FALSE", self.text, self.start(node))
+            raise UnsupportedConditionError("IS takes NULL, TRUE, FALSE or UNKNOWN", self.text, self.start(node))
         if _is_condition(node.this):
             part = self.condition(node.this)
             if isinstance(right, exp.Boolean):
@@ -214,10 +214,24 @@ class _Reader:
             return tree.Compare(tree.NULL_SAFE_EQUAL, self.operand(node.this), self.operand(right))
         return tree.Missing(self.operand(node.this))
 
+    def _is_unknown(self, node: exp.Expression) -> bool:
+        """Whether it is the word UNKNOWN, which stands behind IS for NULL."""
+        start = self.start(node)
+        return isinstance(node, exp.Column) and start is not None and self.text[start:].upper().startswith("UNKNOWN")
+
     def _like(self, node: exp.Expression, escape: tree.Slot | None) -> tree.Node:
-        operand, pattern = self.operand(node.this), self.operand(node.expression)
-        match = tree.Match(operand, pattern, escape, isinstance(node, exp.ILike))
-        return tree.Not(match) if node.args.get("negate") else match
+        operand, ignores_case = self.operand(node.this), isinstance(node, exp.ILike)
+        patterns = [node.expression]
+        if isinstance(node.expression, exp.Any | exp.All):
+            listed = node.expression.this
+            patterns = listed.expressions if isinstance(listed, exp.Tuple) else [listed.this]
+            if not isinstance(listed, exp.Tuple | exp.Paren) or not patterns:
+                raise ConditionSyntaxError("LIKE ANY and ALL need patterns in parentheses", self.text, self.start(node))
+        matches = (tree.Match(operand, self.operand(pattern), escape, ignores_case) for pattern in patterns)
+        parts = tuple(tree.Not(match) if node.args.get("negate") else match for match in matches)
+        if len(parts) == 1:
+            return parts[0]
+        return tree.And(parts) if isinstance(node.expression, exp.All) else tree.Or(parts)
 
     def operand(self, node: exp.Expression, depth: int = 0) -> tree.Operand:
         """A value: an attribute, a literal, arithmetic, a call; or a condition, which is true, false or NULL."""

@@ -10,6 +10,8 @@ from fieldfare.language.patterns import MalformedPatternError, Pattern, parse_pa
 
 _SEGMENT_MAX = 64  # characters between two % of a pattern that a regular expression answers
 
+_COUNT_MAX = 2**31 - 1  # of characters, in Spark
+
 
 def trim(text: str) -> str:
     """Without the spaces at both ends: spaces only, no tabs."""
@@ -39,7 +41,7 @@ def right(text: str, count: int) -> str:
 def substring(text: str, start: int, count: int | None = None) -> str:
     """Some characters from a place on, which counts from the end if it is negative."""
     first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
-    end = len(text) if count is None else first + count
+    end = first + (_COUNT_MAX if count is None else count)
     return text[max(first, 0) : max(end, 0)]
 
 
@@ -60,7 +62,9 @@ def reverse(text: str) -> str:
 
 def locate(search: str, text: str, start: int = 1) -> int:
     """The place where a text first occurs, at or after a place; 0 where it does not."""
-    return text.find(search, start - 1) + 1 if start > 0 else 0
+    if start <= 0:
+        return 0
+    return text.find(search, start - 1) + 1 if search else 1
 
 
 def instr(text: str, search: str) -> int:

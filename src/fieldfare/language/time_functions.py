@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import zoneinfo
-from datetime import UTC, date, datetime, timedelta
-
-from fieldfare.language.times import format_timestamp
+from fieldfare.language.times import civil
+from fieldfare.language.zones import offset_at, offset_at_local, zone_of
 from fieldfare.model import INT64_MAX, INT64_MIN
 
 _DAY = 86_400_000_000
@@ -21,18 +18,6 @@ _TRUNCATIONS = {
 }
 
 
-def _civil(instant: int) -> tuple[int, int, int]:
-    """Year, month and day, in the calendar of today for all years (Howard Hinnant's algorithm)."""
-    shifted = instant // _DAY + 719_468
-    era, day_of_era = divmod(shifted, 146_097)
-    year_of_era = (day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
-    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    shifted_month = (5 * day_of_year + 2) // 153
-    day = day_of_year - (153 * shifted_month + 2) // 5 + 1
-    month = shifted_month + 3 if shifted_month < 10 else shifted_month - 9
-    return year_of_era + era * 400 + (month <= 2), month, day
-
-
 def instant_of(year: int, month: int, day: int) -> int:
     """The midnight of a day."""
     shifted_year = year - (month <= 2)
@@ -44,22 +29,22 @@ def instant_of(year: int, month: int, day: int) -> int:
 
 def year(instant: int) -> int:
     """The year."""
-    return _civil(instant)[0]
+    return civil(instant)[0]
 
 
 def quarter(instant: int) -> int:
     """The quarter, from 1 to 4."""
-    return (_civil(instant)[1] + 2) // 3
+    return (civil(instant)[1] + 2) // 3
 
 
 def month(instant: int) -> int:
     """The month, from 1 to 12."""
-    return _civil(instant)[1]
+    return civil(instant)[1]
 
 
 def day(instant: int) -> int:
     """The day of the month."""
-    return _civil(instant)[2]
+    return civil(instant)[2]
 
 
 def day_of_year(instant: int) -> int:
@@ -108,7 +93,7 @@ def truncated(unit: str, instant: int) -> int | None:
         return instant // _DAY * _DAY
     if kind == "WEEK":
         return _within(instant // _DAY * _DAY - weekday(instant) * _DAY)
-    a_year, a_month, _ = _civil(instant)
+    a_year, a_month, _ = civil(instant)
     first = {"YEAR": 1, "QUARTER": (a_month - 1) // 3 * 3 + 1, "MONTH": a_month}[kind]
     return _within(instant_of(a_year, first, 1))
 
@@ -120,7 +105,7 @@ def plus_microseconds(instant: int, microseconds: int) -> int | None:
 
 def plus_months(instant: int, months: int) -> int | None:
     """So many months later: the same day, or the last of a shorter month."""
-    a_year, a_month, a_day = _civil(instant)
+    a_year, a_month, a_day = civil(instant)
     years, month_from_0 = divmod(a_year * 12 + a_month - 1 + months, 12)
     start = instant_of(years, month_from_0 + 1, 1)
     end = instant_of(years + (month_from_0 == 11), (month_from_0 + 1) % 12 + 1, 1)
@@ -130,31 +115,13 @@ def plus_months(instant: int, months: int) -> int | None:
 def from_utc(instant: int, zone: str) -> int | None:
     """The local time of a zone at an instant, as if that were UTC."""
     region = zone_of(zone)
-    if region is None:
-        return None
-    try:
-        local = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=instant)).astimezone(region)
-    except OverflowError:
-        return None
-    offset = local.utcoffset()
-    return None if offset is None else _within(instant + offset // timedelta(microseconds=1))
+    return None if region is None else _within(instant + offset_at(region, instant))
 
 
-@functools.lru_cache(maxsize=256)
-def zone_of(name: str) -> zoneinfo.ZoneInfo | None:
-    """A time zone by its name; None where there is none."""
-    try:
-        return zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        return None
-
-
-def date_text(instant: int) -> str:
-    """A date as a cast to a string writes it."""
-    a_year, a_month, a_day = _civil(instant)
-    if 0 < a_year < 10_000:
-        return date(a_year, a_month, a_day).isoformat()
-    return format_timestamp(instant)
+def to_utc(local: int, zone: str) -> int | None:
+    """The instant at which the clocks of a zone show a time."""
+    region = zone_of(zone)
+    return None if region is None else _within(local - offset_at_local(region, local))
 
 
 def _within(instant: int) -> int | None:

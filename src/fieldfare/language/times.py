@@ -9,19 +9,17 @@ from __future__ import annotations
 import calendar
 import datetime
 import re
-import zoneinfo
 
+from fieldfare.language.zones import OFFSET, offset_at_local, zone_of
 from fieldfare.model import INT64_MAX, INT64_MIN
 
 _DATE = r"([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
-_OFFSET = r"[+-](?:[0-9]{1,2}(?::[0-9]{1,2}){0,2}|[0-9]{4}|[0-9]{6})"
-_ZONE = rf"Z|(?:UTC|GMT|UT)?{_OFFSET}|[A-Za-z][A-Za-z0-9_+/-]*"
+_ZONE = rf"Z|(?:UTC|GMT|UT)?{OFFSET}|[A-Za-z][A-Za-z0-9_+/-]*"
 _TIMESTAMP_TEXT = re.compile(
     _DATE + rf"(?:[ T]([0-9]{{1,2}})(?::([0-9]{{1,2}})(?::([0-9]{{1,2}})(?:\.([0-9]*))?(?: *({_ZONE}))?)?)?)?)?)?"
 )
 _DATE_TEXT = re.compile(_DATE + r"(?:[ T].*)?)?)?", re.DOTALL)
-_BLANKS = "".join(map(chr, (*range(0x21), *range(0x7F, 0xA0))))  # what Spark trims: spaces and control characters
-_ZONE_OFFSET_SECONDS_MAX = 18 * 3600
+_BLANKS = "".join(map(chr, (*range(0x21), 0x7F)))  # what Spark trims: spaces and control characters
 DAY_MICROSECONDS = 86_400_000_000
 
 
@@ -44,18 +42,31 @@ def parse_timestamp(text: str) -> int | None:
     if days is None or clock[0] > 23 or clock[1] > 59 or clock[2] > 59:
         return None
     seconds = (clock[0] * 60 + clock[1]) * 60 + clock[2]
-    offset_seconds = _zone_offset_seconds(zone, days, seconds) if zone else 0
-    if offset_seconds is None:
+    region = zone_of(zone) if zone else None
+    if zone and region is None:
         return None
-    return _instant(days, (seconds - offset_seconds) * 1_000_000 + int((fraction or "")[:6].ljust(6, "0")))
+    offset = offset_at_local(region, days * DAY_MICROSECONDS + seconds * 1_000_000) if region else 0
+    return _instant(days, seconds * 1_000_000 - offset + int((fraction or "")[:6].ljust(6, "0")))
+
+
+def civil(instant: int) -> tuple[int, int, int]:
+    """Year, month and day, in the calendar of today for all years (Howard Hinnant's algorithm)."""
+    shifted = instant // DAY_MICROSECONDS + 719_468
+    era, day_of_era = divmod(shifted, 146_097)
+    year_of_era = (day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    shifted_month = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * shifted_month + 2) // 5 + 1
+    month = shifted_month + 3 if shifted_month < 10 else shifted_month - 9
+    return year_of_era + era * 400 + (month <= 2), month, day
 
 
 def format_timestamp(microseconds: int) -> str:
     """ISO text of an instant: the date alone where it is a midnight."""
-    days, rest = divmod(microseconds, DAY_MICROSECONDS)
-    if not -719_162 <= days <= 2_932_896:  # the years 1 to 9999
-        return f"{microseconds} microseconds since 1970"
-    date = (datetime.date(1970, 1, 1) + datetime.timedelta(days)).isoformat()
+    rest = microseconds % DAY_MICROSECONDS
+    year, month, day = civil(microseconds)
+    sign = "-" if year < 0 else "+" if year > 9_999 else ""
+    date = f"{sign}{abs(year):04}-{month:02}-{day:02}"
     if rest == 0:
         return date
     seconds, fraction = divmod(rest, 1_000_000)
@@ -66,7 +77,7 @@ def format_timestamp(microseconds: int) -> str:
 def timestamp_text(microseconds: int) -> str:
     """A timestamp as Spark's cast to a string writes it: with the time of day, and no zeros after the fraction."""
     text = format_timestamp(microseconds)
-    if microseconds % DAY_MICROSECONDS == 0 and text.count("-") == 2:
+    if microseconds % DAY_MICROSECONDS == 0:
         return f"{text} 00:00:00"
     return text.rstrip("0") if "." in text else text
 
@@ -89,22 +100,3 @@ def _days(year_text: str, month_text: str | None, day_text: str | None) -> int |
         return None
     cycles = (year - twin) // 400
     return (datetime.date(twin, month, day) - datetime.date(1970, 1, 1)).days + cycles * 146_097
-
-
-def _zone_offset_seconds(zone: str, days: int, seconds: int) -> int | None:
-    """How far a zone is ahead of UTC at a local time; None where there is no such zone."""
-    found = re.search(_OFFSET + r"\Z", zone)
-    if found and zone[: found.start()] in ("", "UTC", "GMT", "UT"):
-        sign, digits = found.group()[0], found.group()[1:]
-        units = digits.split(":") if ":" in digits else [digits[at : at + 2] for at in range(0, len(digits), 2)]
-        hours, minutes, rest = (int(unit) for unit in (*units, "0", "0")[:3])
-        offset_seconds = hours * 3600 + minutes * 60 + rest
-        if minutes > 59 or rest > 59 or offset_seconds > _ZONE_OFFSET_SECONDS_MAX:
-            return None
-        return -offset_seconds if sign == "-" else offset_seconds
-    try:
-        region = zoneinfo.ZoneInfo("UTC" if zone in ("Z", "UT") else zone)
-        offset = (datetime.datetime(1970, 1, 1, tzinfo=region) + datetime.timedelta(days, seconds)).utcoffset()
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OverflowError, OSError):
-        return None
-    return None if offset is None else round(offset.total_seconds())

@@ -37,6 +37,13 @@ _SYMBOL_NOUNS = {
 }
 _WORDS_BEFORE_PARENTHESIS = {"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "ESCAPE", "DIV"}
 _WORDS_BEFORE_PARENTHESIS |= {"CASE", "WHEN", "THEN", "ELSE"}
+_DECIMAL_ONLY = "only decimal numbers are supported"
+_PREFIXED = {
+    TokenType.HEX_STRING: f"{_DECIMAL_ONLY}, and no binary values",
+    TokenType.NATIONAL_STRING: "a string needs no N before it",
+}
+_OTHER_NUMBER = re.compile(r"0b[01_]+|0o[0-7_]+|[0-9][0-9_]*", re.IGNORECASE | re.ASCII)
+_OTHER_QUOTES = frozenset("\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u00ab\u00bb\u00b4")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CLOSED_QUOTES = re.compile(r"""(?:[^'"`]|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`[^`]*+`)*+""", re.DOTALL)
 
@@ -82,7 +89,9 @@ def tokens_of(text: str, limits: Limits) -> list[Token]:
         raise ConditionSyntaxError("the text is not valid Unicode: a lone surrogate", text, surrogate.start())
     if not text.strip():
         raise ConditionSyntaxError("the condition is empty; TRUE matches every event", text)
-    tokens = with_names(_merged(_tokenised(text), text))
+    tokens = _tokenised(text)
+    _refuse_other_literals(tokens, text)
+    tokens = with_names(_merged(tokens, text))
     _refuse_gaps(tokens, text)
     _refuse_statements(tokens, text)
     _refuse_depth(tokens, text, limits)
@@ -103,7 +112,8 @@ def _tokenised(text: str) -> list[Token]:
 def _merged(tokens: list[Token], text: str) -> list[Token]:
     """Each literal as one token: 5L comes as a cast, .5 as a dot and a number, 'it''s' as two strings."""
     merged: list[Token] = []
-    for token in tokens:
+    for read in tokens:
+        token = _retyped(read, TokenType.STRING) if read.token_type is TokenType.RAW_STRING else read
         last = merged[-1] if merged else None
         if last is None or token.start > last.end + 1:
             merged.append(token)
@@ -118,6 +128,10 @@ def _merged(tokens: list[Token], text: str) -> list[Token]:
     return merged
 
 
+def _retyped(token: Token, token_type: TokenType) -> Token:
+    return Token(token_type, token.text, line=token.line, col=token.col, start=token.start, end=token.end)
+
+
 def _joined(first: Token, second: Token, token_type: TokenType) -> Token:
     return Token(
         token_type, first.text + second.text, line=second.line, col=second.col, start=first.start, end=second.end
@@ -128,6 +142,21 @@ def _starts_number(merged: list[Token], text: str) -> bool:
     """Whether the dot at the end begins a number, as in `> .5`, and does not join names, as in `a.b`."""
     before = text[merged[-1].start - 1 : merged[-1].start]
     return not (before.isalnum() or before in ("_", "`", ")", "]"))
+
+
+def _refuse_other_literals(tokens: list[Token], text: str) -> None:
+    """Refuse what looks like a literal, and would be read as the name of an attribute."""
+    dotted = False
+    for token in tokens:
+        reason = _PREFIXED.get(token.token_type)
+        if token.token_type is TokenType.VAR and not dotted:
+            if not _OTHER_QUOTES.isdisjoint(token.text):
+                reason = "a string stands in straight quotes, ' or \""
+            elif _OTHER_NUMBER.fullmatch(token.text) or (token.text[0].isdigit() and not token.text[0].isascii()):
+                reason = f"{_DECIMAL_ONLY}: {token.text} is none; if an attribute has this name, put it in backquotes"
+        if reason is not None:
+            raise ConditionSyntaxError(reason, text, token.start)
+        dotted = token.token_type is TokenType.DOT
 
 
 def _refuse_gaps(tokens: list[Token], text: str) -> None:
@@ -143,7 +172,7 @@ def _refuse_gaps(tokens: list[Token], text: str) -> None:
 
 def _refuse_statements(tokens: list[Token], text: str) -> None:
     """Refuse foreign operators, functions, subqueries and statements, where they start."""
-    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+    for before, token, following in zip([None, *tokens[:-1]], tokens, [*tokens[1:], None], strict=True):
         if _is_symbol(token) and token.text not in _SYMBOLS:
             raise _unsupported(_SYMBOL_NOUNS.get(token.text, f"the operator {token.text}"), text, token.start)
         if token.token_type is not TokenType.IDENTIFIER and token.text.upper() in BARE_FUNCTIONS - BARE_TIMES:
@@ -159,8 +188,13 @@ def _refuse_statements(tokens: list[Token], text: str) -> None:
             raise ConditionSyntaxError("something is missing after ','", text, token.start)
         if token.token_type is TokenType.L_PAREN and _is_query(following):
             raise _unsupported("a subquery", text, following.start)
-        if following.token_type is TokenType.L_PAREN and _is_function(token):
+        if following.token_type is TokenType.L_PAREN and _is_function(token) and not _is_like(token, before):
             raise unknown_function(token.text, text, token.start)
+
+
+def _is_like(token: Token, before: Token | None) -> bool:
+    """Whether it is the ANY or ALL of LIKE ANY ('a%', 'b%')."""
+    return token.text.upper() in {"ANY", "ALL", "SOME"} and before is not None and before.text.upper().endswith("LIKE")
 
 
 def _is_query(token: Token) -> bool:

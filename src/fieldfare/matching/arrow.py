@@ -222,7 +222,7 @@ def _microseconds(array: pa.Array, attribute: str) -> npt.NDArray[np.int64]:
     if unit == "ns":
         return ticks // 1_000
     factor = _MICROSECONDS[unit]
-    if len(ticks) and max(int(ticks.max()), -int(ticks.min())) > INT64_MAX // factor:
+    if factor > 1 and len(ticks) and max(int(ticks.max()), -int(ticks.min())) > INT64_MAX // factor:
         raise EventError(attribute, "a date or timestamp is too far away to count in microseconds")
     return ticks * factor
 

@@ -18,7 +18,7 @@ from fieldfare.language.kinds import cast as cast_value
 from fieldfare.matching.batch import Texts
 from fieldfare.matching.operands import Numbers, Operand, Strings
 from fieldfare.matching.region_tests import distance_kernel, polygon_kernel
-from fieldfare.model import INT64_MAX, INT64_MIN, Literal, Section
+from fieldfare.model import INT64_MIN, Literal, Section
 
 Places = npt.NDArray[np.int64]
 Results = list[tuple[Section, Places, Numbers | Strings]]
@@ -81,8 +81,9 @@ def column_of(contents: Sequence[Any], kind: type) -> Numbers | Strings:
 def cast_column(operand: Operand, target: str) -> Results:
     """CAST of a column."""
     if operand.section is Section.TIME and target in {"date", "timestamp"} and not isinstance(operand.low, Strings):
-        times = operand.low // _DAY * _DAY if target == "date" else operand.low
-        return [(Section.TIME, np.arange(len(times)), times)]
+        times = operand.low if target == "timestamp" else operand.low - operand.low % _DAY
+        at = np.flatnonzero(times <= operand.low)  # the midnight before the first instants is none
+        return [(Section.TIME, at, times[at])]
     section = operand.section
     return results_of([cast_value((section, content), target) for content in contents_of(operand)])
 
@@ -198,14 +199,13 @@ def _absolute(numbers: Numbers) -> Any:
     return np.abs(numbers), numbers != INT64_MIN if numbers.dtype == np.int64 else np.ones(len(numbers), np.bool_)
 
 
-def _to_integer(round_off: Callable[[Numbers], Numbers]) -> Callable[[Numbers], Numbers]:
-    def rounded(numbers: Numbers) -> Numbers:
+def _to_integer(round_off: Callable[[Numbers], Numbers]) -> Callable[[Numbers], Any]:
+    def rounded(numbers: Numbers) -> Any:
         if numbers.dtype == np.int64:
             return numbers
         whole = round_off(numbers)
         inside = (whole >= -(2.0**63)) & (whole < 2.0**63)
-        limits = np.where(whole > 0, INT64_MAX, INT64_MIN)
-        return np.where(inside, np.where(inside, whole, 0.0).astype(np.int64), limits)
+        return np.where(inside, whole, 0.0).astype(np.int64), inside
 
     return rounded
 

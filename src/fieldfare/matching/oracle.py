@@ -82,7 +82,7 @@ def _parsed(condition: str) -> exp.Expr:
 
 def _truth(node: exp.Expr, event: _Point) -> _Truth:
     """The truth of a condition: True, False or None."""
-    if node.args.get("negate"):
+    if node.args.get("negate") and not isinstance(node.expression, exp.Any | exp.All):
         positive = node.copy()
         positive.set("negate", None)
         return _not(_truth(positive, event))
@@ -102,6 +102,8 @@ def _truth(node: exp.Expr, event: _Point) -> _Truth:
 def _predicate(node: exp.Expr, event: _Point) -> _Truth:
     """The truth of one comparison, or of an attribute that is itself a truth."""
     match node:
+        case exp.Is(expression=exp.Column(this=exp.Identifier(this=str(word)))) if word.upper() == "UNKNOWN":
+            return _operand(node.this, event) is None
         case exp.Is(expression=exp.Null()):
             return _operand(node.this, event) is None
         case exp.Is(expression=exp.Boolean()) if not isinstance(node.this, exp.Column):
@@ -118,22 +120,43 @@ def _predicate(node: exp.Expr, event: _Point) -> _Truth:
             for alternative in node.expressions:
                 differs = _and(differs, _compare(exp.NEQ, node.this, alternative, event))
             return _not(differs)
+        case exp.Like() | exp.ILike() | exp.Escape():
+            return _like(node, event)
+        case exp.RegexpLike():  # patterns that Python and Java read alike
+            text, pattern = _operand(node.this, event), _operand(node.expression, event)
+            both = isinstance(text, str) and isinstance(pattern, str)
+            return re.search(pattern, text) is not None if both else None  # type: ignore[arg-type]
+        case _:
+            value = _operand(node, event)
+            return value if isinstance(value, bool) else None
+
+
+def _like(node: exp.Expr, event: _Point) -> _Truth:
+    """The truth of LIKE and ILIKE."""
+    match node:
+        case _ if isinstance(node.expression, exp.Any | exp.All):
+            return _like_several(node, event)
         case exp.Like():
             return like(_operand(node.this, event), _operand(node.expression, event), "\\")
         case exp.ILike():
             texts = (text_of(_operand(side, event)) for side in (node.this, node.expression))
             lowered = [None if text is None else text.lower() for text in texts]
             return like(lowered[0], lowered[1], "\\")
-        case exp.RegexpLike():  # patterns that Python and Java read alike
-            text, pattern = _operand(node.this, event), _operand(node.expression, event)
-            both = isinstance(text, str) and isinstance(pattern, str)
-            return re.search(pattern, text) is not None if both else None  # type: ignore[arg-type]
         case exp.Escape(this=exp.Like() as inner):
             answer = like(_operand(inner.this, event), _operand(inner.expression, event), node.expression.this)
             return _not(answer) if inner.args.get("negate") else answer
-        case _:
-            value = _operand(node, event)
-            return value if isinstance(value, bool) else None
+    raise UnsupportedConditionError(f"the oracle does not know {type(node).__name__}", node.sql("spark"))
+
+
+def _like_several(node: exp.Expr, event: _Point) -> _Truth:
+    """LIKE ANY or ALL of some patterns."""
+    listed = node.expression.this
+    patterns = listed.expressions if isinstance(listed, exp.Tuple) else [listed.this]
+    negate = node.args.get("negate")
+    truths = [_truth(type(node)(this=node.this, expression=pattern, negate=negate), event) for pattern in patterns]
+    if isinstance(node.expression, exp.All):
+        return functools.reduce(_and, truths)
+    return _not(functools.reduce(_and, map(_not, truths)))
 
 
 def _not(truth: _Truth) -> _Truth:
@@ -187,7 +210,12 @@ def _target(node: exp.Expr) -> str | None:
         return "date" if "date" in name else "timestamp"
     if name in functions.NUMBER_RESULT or name in functions.TIME_FIELDS:
         return "double"
-    return {"date": "date", "date_trunc": "timestamp", "from_utc_timestamp": "timestamp"}.get(name)
+    return {
+        "date": "date",
+        "date_trunc": "timestamp",
+        "from_utc_timestamp": "timestamp",
+        "to_utc_timestamp": "timestamp",
+    }.get(name)
 
 
 def _compare(operator: type[exp.Binary], left: exp.Expr, right: exp.Expr, event: _Point) -> _Truth:
@@ -229,7 +257,7 @@ def _operand(node: exp.Expr, event: _Point) -> Value:
             return None
         case exp.Boolean():
             return bool(node.this)
-        case exp.Literal(is_string=True):
+        case exp.Literal(is_string=True) | exp.RawString():
             return str(node.this)
         case exp.Literal():
             return number(node.this)

@@ -63,7 +63,7 @@ def substring(value: str, start: int, count: int | None = None) -> str:
     """Some characters: the first has number 1, and negative numbers count from the end."""
     characters = dict(enumerate(value, 1))
     first = start if start > 0 else len(value) + 1 + start if start < 0 else 1
-    end = len(value) + 1 if count is None else first + count
+    end = first + (2**31 - 1 if count is None else count)
     return "".join(character for number, character in characters.items() if first <= number < end)
 
 
@@ -86,7 +86,12 @@ def pmod(left: float, right: float) -> float | None:
         return math.fmod(a, b)
 
     first = remainder(left, right)
-    return remainder(first + right, right) if first < 0 else first
+    if first >= 0 or first == right == -math.inf:
+        return first if first >= 0 else None
+    total = first + right
+    if isinstance(total, int):
+        total = (total + 2**63) % 2**64 - 2**63
+    return None if math.isinf(total) else remainder(total, right)
 
 
 def _exact(a: int, b: int) -> int:
@@ -158,7 +163,20 @@ def shifted(microseconds: int, amount: Decimal, unit: str) -> int:
 
 def local(microseconds: int, zone: str) -> int:
     """What clocks in a zone show at an instant."""
-    return instant(moment(microseconds).astimezone(zoneinfo.ZoneInfo(zone)).replace(tzinfo=datetime.UTC))
+    return instant(moment(microseconds).astimezone(_zone(zone)).replace(tzinfo=datetime.UTC))
+
+
+def utc_of(microseconds: int, zone: str) -> int:
+    """The instant at which clocks in a zone show a time."""
+    return instant(moment(microseconds).replace(tzinfo=_zone(zone)))
+
+
+def _zone(name: str) -> datetime.tzinfo:
+    """A zone by its name, or an offset such as +02:00."""
+    if name[0] not in "+-":
+        return zoneinfo.ZoneInfo(name)
+    ahead = datetime.datetime.strptime(name, "%z").utcoffset()
+    return datetime.timezone(ahead or datetime.timedelta())
 
 
 def in_block(address: str, block: str) -> bool | None:
@@ -184,6 +202,7 @@ def to_integer(value: Any, kind: str) -> int | None:
         number = int(value) if re.fullmatch(r"\s*[+-]?\d+\s*", value, re.ASCII) else None
     elif isinstance(value, bool | int | float):
         number = None if isinstance(value, float) and not math.isfinite(value) else int(value)
+        number = number - 1 if number == 2**63 and kind == "bigint" else number  # the nearest float of 2^63 - 1
     else:
         number = math.floor(Decimal(value.microseconds) / 1_000_000)
     return number if number is not None and -(2 ** (_BITS[kind] - 1)) <= number < 2 ** (_BITS[kind] - 1) else None
@@ -203,11 +222,11 @@ def of_numbers(name: str, *numbers: Any) -> Any:
     """A function of numbers."""
     first = numbers[0]
     if name in {"ceil", "floor"} and math.isinf(first):
-        return 2**63 - 1 if first > 0 else -(2**63)
+        return None
     answers: dict[str, Callable[[], Any]] = {
         "abs": lambda: abs(first),
-        "ceil": lambda: min(max(math.ceil(first), -(2**63)), 2**63 - 1),
-        "floor": lambda: min(max(math.floor(first), -(2**63)), 2**63 - 1),
+        "ceil": lambda: math.ceil(first),
+        "floor": lambda: math.floor(first),
         "round": lambda: first if math.isinf(first) else rounded(*numbers),
         "div": lambda: div(*numbers),
         "pmod": lambda: pmod(*numbers),
@@ -247,5 +266,7 @@ def of_texts(name: str, texts: list[str], values: list[Any]) -> bool | int | str
 
 
 def _place(search: str, value: str, start: int = 1) -> int:
+    if search == "":
+        return int(start > 0)
     places = range(start, len(value) + 2) if start > 0 else range(0)
     return next((place for place in places if value[place - 1 :].startswith(search)), 0)

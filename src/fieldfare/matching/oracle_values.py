@@ -78,7 +78,10 @@ def cast(value: Value, kind: str) -> Value:
             return value if isinstance(value, bool) else functions.to_boolean(value)
         case "date" | "timestamp":
             if isinstance(value, int | float):
-                return None if kind == "date" or isinstance(value, bool) else Time(int(value * 1_000_000))
+                exact = int(value * 1_000_000) if isinstance(value, int) or math.isfinite(value) else 2**63
+                if isinstance(value, int):
+                    exact = min(max(exact, -(2**63)), 2**63 - 1)
+                return None if kind == "date" or isinstance(value, bool) or exact not in _INT64 else Time(exact)
             when = time_of(value)
             return when if when is None or kind == "timestamp" else Time(functions.truncated("DAY", when.microseconds))
         case "double":
@@ -110,7 +113,7 @@ def called(name: str, arguments: list[Value]) -> Value:
             return cast(arguments[0], name)
     if None in arguments:
         return None
-    if name in functions.TIME_FIELDS or name in {"date_trunc", "from_utc_timestamp"}:
+    if name in functions.TIME_FIELDS or name in {"date_trunc", "from_utc_timestamp", "to_utc_timestamp"}:
         when = time_of(arguments[1 if name == "date_trunc" else 0])
         return None if when is None else _of_time(name, when.microseconds, arguments)
     if name in {"abs", "ceil", "floor", "round", "div", "pmod", "power", "sqrt", "sign", "mod"}:
@@ -136,6 +139,8 @@ def _of_time(name: str, microseconds: int, arguments: list[Value]) -> Value:
         return Time(functions.truncated(str(arguments[0]), microseconds))
     if name == "from_utc_timestamp":
         return Time(functions.local(microseconds, str(arguments[1])))
+    if name == "to_utc_timestamp":
+        return Time(functions.utc_of(microseconds, str(arguments[1])))
     return functions.time_field(name, microseconds)
 
 

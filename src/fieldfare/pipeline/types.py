@@ -30,7 +30,15 @@ from fieldfare.model import Section
 
 _UTC = {"UTC", "Etc/UTC", "GMT", "Z", "+00:00", "UTC+00:00", "Etc/GMT", "Zulu"}
 _LOCAL_TIMES = {"year", "quarter", "month", "day", "dayofyear", "dayofweek", "weekday", "hour", "minute", "date_trunc"}
-_LOCAL_TIMES |= {"add_months", "add_microseconds", "cast date", "cast timestamp", "date_text", "from_utc_timestamp"}
+_LOCAL_TIMES |= {
+    "add_months",
+    "add_microseconds",
+    "cast date",
+    "cast timestamp",
+    "date_text",
+    "from_utc_timestamp",
+    "to_utc_timestamp",
+}
 _LOCAL_TIMES |= {"time_of", "date_of"}
 
 
