@@ -12,33 +12,46 @@ from fieldfare.language.place_calls import PLACE_NAMES
 
 FORMS = {"case", "cast", "coalesce", "greatest", "if", "ifnull", "ip_in", "isnotnull", "isnull", "least", "mod"}
 FORMS |= {"nullif", "nvl", "try_cast", "current_date", "curdate"}
+FORMS |= {"btrim", "equal_null", "extract", "date_part", "datepart", "nvl2", "to_date", "to_timestamp"}
+FORMS |= {"try_add", "try_subtract", "try_multiply", "try_divide", "try_mod", "try_to_date", "try_to_timestamp"}
 FORMS |= PLACE_NAMES
 CALLABLE = frozenset(
     {*FUNCTIONS, *SYNONYMS, *FORMS, *CAST_TYPES, *LIST_CALLS, *LIST_SYNONYMS} - INTERNAL - LIST_INTERNAL
 )
 
+_LIKE_RLIKE = "use RLIKE, LIKE, split_part, translate or replace"
 _INSTEAD = {
-    "all": "use IN, or AND and OR",
-    "any": "use IN, or AND and OR",
-    "some": "use IN, or AND and OR",
+    **dict.fromkeys(("all", "any", "some"), "use IN, or AND and OR; there are LIKE ANY and LIKE ALL"),
     "current_time": "a time of day is no type here: compare hour(current_timestamp()) and minute(current_timestamp())",
     **dict.fromkeys(("current_user", "session_user", "user"), "a condition knows the event only"),
+    **dict.fromkeys(("rand", "random", "uuid"), "a condition means the same whenever an event is read"),
     **dict.fromkeys(("current_timezone", "convert_timezone"), "conditions are in UTC: write from_utc_timestamp"),
-    "regexp_extract": "use RLIKE, LIKE or substring",
-    **dict.fromkeys(("date_add", "dateadd"), "write at + INTERVAL 1 DAY"),
-    "date_sub": "write at - INTERVAL 1 DAY",
-    "to_date": "write date(x)",
-    "to_timestamp": "write cast(x AS timestamp)",
-    "unix_timestamp": "write cast(at AS bigint)",
-    "extract": "write year(at), month(at), day(at), hour(at), minute(at) or second(at)",
-    "date_part": "write year(at), month(at), day(at), hour(at), minute(at) or second(at)",
+    **dict.fromkeys(("regexp_extract", "regexp_substr", "regexp_replace", "regexp_count"), _LIKE_RLIKE),
+    **dict.fromkeys(("regexp_matches", "regexp_full_match"), "write RLIKE"),
+    **dict.fromkeys(("dateadd", "timestampadd", "add_months"), "write at + INTERVAL 1 MONTH, or another unit"),
+    "timestampdiff": "write unix_seconds(b) - unix_seconds(a), or datediff(b, a)",
+    **dict.fromkeys(
+        ("date_format", "to_char", "strftime"), "write cast(date(at) AS string), year(at), hour(at) or dayname(at)"
+    ),
+    "from_unixtime": "write cast(timestamp_seconds(x) AS string)",
+    "epoch": "write unix_seconds(at)",
     **dict.fromkeys(("decimal", "numeric", "dec"), "numbers are 64 bits: use double or bigint"),
-    "datediff": "compare with at + INTERVAL 1 DAY",
-    "nanvl": "NaN counts as NULL: write coalesce",
-    "concat_ws": "write concat or ||",
-    **dict.fromkeys(("filter", "transform", "aggregate", "any_match"), "write exists(list, member -> condition)"),
+    **dict.fromkeys(("varchar", "char", "text"), "use string"),
+    **dict.fromkeys(("nanvl", "isnan"), "NaN counts as NULL: write coalesce, or x + 0 IS NULL"),
+    "concat_ws": "write concat or ||, with coalesce for what may be NULL",
+    "decode": "write CASE",
+    "xor": "write (a) != (b)",
+    **dict.fromkeys(("strpos", "charindex"), "write instr(text, search)"),
+    **dict.fromkeys(("list_contains", "array_has", "list_has", "has"), "write array_contains"),
+    **dict.fromkeys(
+        ("count", "sum", "avg", "min", "max"), "a condition sees one event: there are greatest, least and array_max"
+    ),
+    **dict.fromkeys(("get_json_object", "json_extract", "from_json"), "give the event an object, and write a.b"),
+    **dict.fromkeys(
+        ("filter", "transform", "aggregate", "reduce", "any_match"), "write exists(list, member -> condition)"
+    ),
     **dict.fromkeys(("map_keys", "map_values", "map_contains_key"), "write map['key'], or map['key'] IS NOT NULL"),
-    **dict.fromkeys(("split", "explode"), "write words(text), or give the event a list"),
+    **dict.fromkeys(("split", "explode"), "write split_part(text, ',', 1) or words(text), or give the event a list"),
 }
 
 

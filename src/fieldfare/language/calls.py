@@ -17,6 +17,8 @@ from fieldfare.language.kinds import CAST_TYPES
 from fieldfare.language.list_functions import LIST_FUNCTIONS, LIST_SYNONYMS, QUANTIFIERS
 from fieldfare.language.list_syntax import quantified
 from fieldfare.language.place_calls import PARTS_OF_PLACES, PLACE_NAMES, PLACE_TESTS, place_condition, place_operand
+from fieldfare.language.plain_calls import FIELDS
+from fieldfare.language.spelled_calls import spelled_out
 from fieldfare.model import INT64_MAX, Literal, Section
 
 if TYPE_CHECKING:
@@ -46,6 +48,13 @@ _COUNTS = {  # of the arguments of what is spelled out here: at least, at most
     "ifnull": (2, 2),
     "nvl": (2, 2),
     "nullif": (2, 2),
+    "equal_null": (2, 2),
+    "nvl2": (3, 3),
+    "btrim": (1, 2),
+    **dict.fromkeys(("date_part", "datepart"), (2, 2)),
+    "extract": (1, 1),
+    **dict.fromkeys(("to_date", "to_timestamp", "try_to_date", "try_to_timestamp"), (1, 1)),
+    **dict.fromkeys(("try_add", "try_subtract", "try_multiply", "try_divide", "try_mod"), (2, 2)),
     "isnull": (1, 1),
     "isnotnull": (1, 1),
     "mod": (2, 2),
@@ -68,6 +77,7 @@ _MICROSECONDS = {
 }
 _MONTHS = {"YEAR": 12, "MONTH": 1}
 _AMOUNT = re.compile(r"[+-]?[0-9]{1,12}(?:\.[0-9]{1,9})?", re.ASCII)
+_TODAY = {"current_date", "curdate"}
 _NULL = tree.Word(Literal(Section.NULL, 0))
 
 
@@ -76,6 +86,7 @@ class Reader(Protocol):
 
     text: str
     variables: list[str]  # of the lambdas around
+    is_reusable: bool  # with other literals; not where one is part of the tree
 
     def condition(self, node: exp.Expression) -> tree.Node:
         """What is true, false or unknown."""
@@ -115,6 +126,9 @@ def condition_of_call(node: exp.Expression, reader: Reader) -> tree.Node:
     if name in {"isnull", "isnotnull"}:
         missing = tree.Missing(reader.operand(arguments[0], 1))
         return missing if name == "isnull" else tree.Not(missing)
+    if name == "equal_null":
+        left, right = (reader.operand(part, 1) for part in arguments)
+        return tree.Compare(tree.NULL_SAFE_EQUAL, left, right)
     in_box = place_condition(name, arguments, reader)
     return in_box or tree.Truth(operand_of_call(node, reader, 0))
 
@@ -139,25 +153,12 @@ def operand_of_call(node: exp.Expression, reader: Reader, depth: int) -> tree.Op
         return quantified(name, nodes, reader, depth)
     if name == "if":
         return operand_of_call(exp.If(this=nodes[0], true=nodes[1], false=nodes[2]), reader, depth)
+    if name in {"date_part", "datepart", "extract"}:
+        return operand_of_call(field_call(name, nodes, reader), reader, depth)
     if name in PLACE_NAMES:
         return place_operand(name, nodes, reader, depth)
     arguments = tuple(reader.operand(part, depth + 1) for part in nodes)
-    match name:
-        case "ifnull" | "nvl":
-            return tree.Call("coalesce", arguments, position)
-        case "current_date" | "curdate":
-            return bare_call("current_date", position)
-        case "nullif":
-            equal = tree.Call("=", arguments, position)
-            return tree.Call("case", (equal, _NULL, arguments[0]), position)
-        case "isnotnull":
-            return tree.Call("not", (tree.Call("isnull", arguments, position),), position)
-        case "mod":
-            return tree.Binary("%", arguments[0], arguments[1], position)
-        case _ if name in CAST_TYPES:
-            return tree.Call("cast", (*arguments, tree.Word(Literal(Section.STRING, name))), position)
-        case _:
-            return tree.Call(name, arguments, position)
+    return bare_call(name, position) if name in _TODAY else spelled_out(name, arguments, position)
 
 
 def bare_call(name: str, position: int | None) -> tree.Operand:
@@ -199,6 +200,16 @@ def _checked_call(node: exp.Expression, reader: Reader) -> tuple[str, Sequence[e
         reason = f"{name} cannot be called with {len(arguments)} argument{'s' * (len(arguments) != 1)}"
         raise ConditionSyntaxError(reason, reader.text, reader.start(node))
     return name, arguments
+
+
+def field_call(name: str, nodes: Sequence[exp.Expression], reader: Reader) -> exp.Expression:
+    """date_part('year', at) as year(at)."""
+    reader.is_reusable = False
+    field = nodes[0].this if isinstance(nodes[0], exp.Literal) and len(nodes) == 2 else ""
+    if str(field).lower() not in FIELDS:
+        reason = f"{name} of this field is not supported: write year(at), weekofyear(at), dayofweek(at) or second(at)"
+        raise UnsupportedConditionError(reason, reader.text, reader.start(nodes[0]))
+    return exp.Anonymous(this=FIELDS[str(field).lower()], expressions=[nodes[1]])
 
 
 @dataclass(frozen=True, slots=True)

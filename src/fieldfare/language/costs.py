@@ -29,6 +29,9 @@ COLUMN_FUNCTIONS = frozenset(
     {  # that are a few operations on arrays where the values have the type they need
         "abs",
         "add_microseconds",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
         "date_of",
         "time_of",
         "ceil",
@@ -121,6 +124,7 @@ def _way(expressions: Iterable[Expression]) -> str:
 
 
 _SHOWN = {"add_months": "INTERVAL", "date_text": "cast", "mirrored": "LIKE", "like": "LIKE", "rlike": "RLIKE"}
+_SHOWN |= {"bit_not": "~"}
 _SHOWN |= {"ip": "ip_in", "element": "[]", "field": "[]"}
 
 

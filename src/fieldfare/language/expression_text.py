@@ -9,6 +9,7 @@ from fieldfare.language.times import format_timestamp
 from fieldfare.model import EXACT_INTEGER_MAX, Arithmetic, Attribute, Call, Cut, Expression, Literal, Section, Variable
 
 _PHRASES = {"and", "or", "not", "isnull", "like", "rlike", "add_microseconds", "add_months"}
+_PHRASES |= {"bit_and", "bit_or", "bit_xor", "bit_not"}
 _READ_AS_TIMES = {"time_of", "date_of"}  # a comparison with a computed time reads its other side so by itself
 _UNITS = {
     "add_months": (("YEAR", 12), ("MONTH", 1)),
@@ -127,6 +128,10 @@ def _distance(call: Call) -> str:
     return f"ST_DistanceSphere(ST_Point({x1}, {y1}), ST_Point({x2}, {y2}))"
 
 
+def _trimmed(call: Call) -> str:
+    return f"{call.function}({', '.join(map(expression_text, call.arguments[::-1]))})"  # the characters stand first
+
+
 def _word(part: Expression) -> str:
     return str(part.value) if isinstance(part, Literal) else expression_text(part)
 
@@ -163,6 +168,13 @@ _WRITERS: dict[str, Callable[[Call], str]] = {
     "time_of": _template("{}"),
     "date_of": _template("{}"),
     "date_text": lambda call: f"cast({expression_text(call.arguments[0])} AS string)",
+    "trim": _trimmed,
+    "ltrim": _trimmed,
+    "rtrim": _trimmed,
+    "bit_and": _template("{} & {}"),
+    "bit_or": _template("{} | {}"),
+    "bit_xor": _template("{} ^ {}"),
+    "bit_not": _template("~{}"),
     "mirrored": lambda call: f"reverse({expression_text(call.arguments[0])})",
     "ip": lambda call: f"ip_in({expression_text(call.arguments[0])}, …)",
     "st_covers": _region,

@@ -305,7 +305,7 @@ class Expressions:
                 continue
             if (
                 ((parameter is not Kind.TEXT or kind is Kind.LIST) and parameter.section is not kind.section)
-                and not (parameter is Kind.TIME and kind is Kind.TEXT)
+                and not (parameter in (Kind.TIME, Kind.DATE) and kind is Kind.TEXT)
             ) or (parameter is Kind.INTEGER and isinstance(argument, Literal) and kind is not Kind.INTEGER):
                 reason = f"{name} needs {parameter.value} here, not {kind.value}: write a CAST if one is meant"
                 raise ConditionTypeError(reason, self.text, position)

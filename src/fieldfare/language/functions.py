@@ -6,10 +6,12 @@ an argument is NULL, the result is NULL. Where Spark would raise an error for an
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from fieldfare.language import day_functions as day
 from fieldfare.language import network_functions as network
 from fieldfare.language import number_functions as number
 from fieldfare.language import places, regular_expressions
@@ -53,9 +55,18 @@ FUNCTIONS: dict[str, Function] = {
     "lower": Function((TEXT,), TEXT, str.lower),
     "upper": Function((TEXT,), TEXT, str.upper),
     "length": Function((TEXT,), INTEGER, len),
-    "trim": Function((TEXT,), TEXT, text.trim),
-    "ltrim": Function((TEXT,), TEXT, text.ltrim),
-    "rtrim": Function((TEXT,), TEXT, text.rtrim),
+    "trim": Function((TEXT, TEXT), TEXT, text.trim, optional=1),
+    "ltrim": Function((TEXT, TEXT), TEXT, text.ltrim, optional=1),
+    "rtrim": Function((TEXT, TEXT), TEXT, text.rtrim, optional=1),
+    "lpad": Function((TEXT, INTEGER, TEXT), TEXT, text.lpad, optional=1),
+    "rpad": Function((TEXT, INTEGER, TEXT), TEXT, text.rpad, optional=1),
+    "repeat": Function((TEXT, INTEGER), TEXT, text.repeat),
+    "initcap": Function((TEXT,), TEXT, text.initcap),
+    "substring_index": Function((TEXT, TEXT, INTEGER), TEXT, text.substring_index),
+    "split_part": Function((TEXT, TEXT, INTEGER), TEXT, text.split_part),
+    "translate": Function((TEXT, TEXT, TEXT), TEXT, text.translate),
+    "ascii": Function((TEXT,), INTEGER, text.ascii_code),
+    "octet_length": Function((TEXT,), INTEGER, text.octet_length),
     "left": Function((TEXT, INTEGER), TEXT, text.left),
     "right": Function((TEXT, INTEGER), TEXT, text.right),
     "substring": Function((TEXT, INTEGER, INTEGER), TEXT, text.substring, optional=1),
@@ -79,6 +90,15 @@ FUNCTIONS: dict[str, Function] = {
     "power": Function((NUMBER, NUMBER), NUMBER, number.power),
     "sqrt": Function((NUMBER,), NUMBER, number.sqrt),
     "sign": Function((NUMBER,), NUMBER, number.sign),
+    "exp": Function((NUMBER,), NUMBER, number.exp),
+    "ln": Function((NUMBER,), NUMBER, number.ln),
+    "log": Function((NUMBER, NUMBER), NUMBER, number.log, optional=1),
+    "log10": Function((NUMBER,), NUMBER, number.log10),
+    "log2": Function((NUMBER,), NUMBER, number.log2),
+    "bit_and": Function((INTEGER, INTEGER), INTEGER, operator.and_),  # what flags & 4 becomes
+    "bit_or": Function((INTEGER, INTEGER), INTEGER, operator.or_),
+    "bit_xor": Function((INTEGER, INTEGER), INTEGER, operator.xor),
+    "bit_not": Function((INTEGER,), INTEGER, operator.invert),
     "year": Function((TIME,), INTEGER, time.year),
     "quarter": Function((TIME,), INTEGER, time.quarter),
     "month": Function((TIME,), INTEGER, time.month),
@@ -90,6 +110,23 @@ FUNCTIONS: dict[str, Function] = {
     "minute": Function((TIME,), INTEGER, time.minute),
     "second": Function((TIME,), INTEGER, time.second),
     "date_trunc": Function((TEXT, TIME), TIME, time.truncated),
+    "date_add": Function((DATE, INTEGER), DATE, day.date_add),
+    "date_sub": Function((DATE, INTEGER), DATE, day.date_sub),
+    "datediff": Function((DATE, DATE), INTEGER, day.datediff),
+    "last_day": Function((DATE,), DATE, day.last_day),
+    "trunc": Function((DATE, TEXT), DATE, day.trunc),
+    "make_date": Function((INTEGER, INTEGER, INTEGER), DATE, day.make_date),
+    "weekofyear": Function((DATE,), INTEGER, day.week_of_year),
+    "dayname": Function((DATE,), TEXT, day.day_name),
+    "monthname": Function((DATE,), TEXT, day.month_name),
+    "unix_timestamp": Function((TIME,), INTEGER, day.unix_timestamp),
+    "unix_seconds": Function((TIME,), INTEGER, day.unix_seconds),
+    "unix_millis": Function((TIME,), INTEGER, day.unix_millis),
+    "unix_micros": Function((TIME,), INTEGER, day.unix_micros),
+    "unix_date": Function((DATE,), INTEGER, day.unix_date),
+    "timestamp_seconds": Function((NUMBER,), TIME, day.timestamp_seconds),
+    "timestamp_millis": Function((INTEGER,), TIME, day.timestamp_millis),
+    "timestamp_micros": Function((INTEGER,), TIME, day.timestamp_micros),
     "current_timestamp": Function((), TIME, lambda: None),  # an attribute of the event: see model.NOW
     "from_utc_timestamp": Function((TIME, TEXT), TIME, time.from_utc),
     "to_utc_timestamp": Function((TIME, TEXT), TIME, time.to_utc),
@@ -116,8 +153,10 @@ SYNONYMS = {
     "signum": "sign",
     "dayofmonth": "day",
     "regexp_like": "rlike",
+    "regexp": "rlike",
+    "date_diff": "datediff",
     "now": "current_timestamp",
     "localtimestamp": "current_timestamp",  # conditions are in UTC
 }
 INTERNAL = {"like", "mirrored", "add_microseconds", "add_months", "date_text", "ip"}  # not called by their names
-INTERNAL |= {"time_of", "date_of"}
+INTERNAL |= {"time_of", "date_of", "bit_and", "bit_or", "bit_xor", "bit_not"}

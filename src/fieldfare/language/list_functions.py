@@ -174,6 +174,6 @@ LIST_FUNCTIONS: dict[str, ListFunction] = {
     "words": ListFunction(_words, Kind.LIST, 1, 1, lists=0),
 }
 QUANTIFIERS = {"exists", "forall"}  # exists(list, variable -> condition)
-LIST_SYNONYMS = {"cardinality": "size", "array_size": "size", "get": "element"}
+LIST_SYNONYMS = {"cardinality": "size", "array_size": "size", "get": "element", "try_element_at": "element_at"}
 LIST_INTERNAL = {"element", "field"}
 LIST_CALLS = frozenset({*LIST_FUNCTIONS, *QUANTIFIERS})

@@ -76,6 +76,41 @@ def power(base: float, exponent: float) -> float:
         return math.inf if base == 0 else math.nan
 
 
+def exp(number: float) -> float:
+    """The power of e."""
+    try:
+        return math.exp(number)
+    except OverflowError:
+        return math.inf
+
+
+def ln(number: float) -> float | None:
+    """The natural logarithm; NULL of what is not positive."""
+    return math.log(number) if number > 0 else None
+
+
+def log(base: float, number: float | None = None) -> float | None:
+    """The logarithm to a base; of one number the natural one."""
+    if number is None:
+        return ln(base)
+    if base <= 0 or number <= 0:
+        return None
+    scale = math.log(base)
+    if math.isinf(number) and math.isinf(scale):
+        return None
+    return math.log(number) / scale if scale else math.copysign(math.inf, math.log(number)) if number != 1 else None
+
+
+def log10(number: float) -> float | None:
+    """The logarithm to base 10; NULL of what is not positive."""
+    return math.log10(number) if number > 0 else None
+
+
+def log2(number: float) -> float | None:
+    """The logarithm to base 2; NULL of what is not positive."""
+    return math.log(number) / math.log(2) if number > 0 else None
+
+
 def sqrt(number: float) -> float | None:
     """The square root; NULL of a negative number."""
     return math.sqrt(number) if number >= 0 else None

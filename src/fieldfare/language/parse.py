@@ -16,6 +16,7 @@ from fieldfare.language import tree
 from fieldfare.language.callable_names import unknown_function
 from fieldfare.language.calls import CASTS, bare_call, condition_of_call, interval_of, operand_of_call
 from fieldfare.language.list_syntax import part_of_value
+from fieldfare.language.plain_calls import plain_call
 from fieldfare.language.tokens import DIALECT, LITERAL_TOKENS, SUPPORTED, tokens_of, too_deep
 from fieldfare.model import NOW, Literal, Section
 
@@ -49,6 +50,14 @@ _OPTIONS: dict[type[exp.Expression], set[str]] = {  # beyond `this` and `express
     exp.Case: {"ifs", "default"},
     exp.Interval: {"unit"},
     exp.Bracket: {"expressions"},
+    exp.Trim: {"position"},
+    exp.StrPosition: {"substr", "position"},
+}
+_BITWISE: dict[type[exp.Expression], str] = {
+    exp.BitwiseAnd: "bit_and",
+    exp.BitwiseOr: "bit_or",
+    exp.BitwiseXor: "bit_xor",
+    exp.BitwiseNot: "bit_not",
 }
 _TIME_TYPES = {
     exp.DType.DATE: "DATE",
@@ -189,7 +198,7 @@ class _Reader:
             if not isinstance(escape, tree.Slot):
                 raise ConditionSyntaxError("ESCAPE needs a string of one character", self.text, self.start(node))
             return self._like(self._checked(node.this), escape)
-        if isinstance(node, exp.Literal | exp.Neg | exp.DPipe | exp.IntDiv) or type(node) in _ARITHMETIC:
+        if isinstance(node, exp.Literal | exp.Neg | exp.DPipe | exp.IntDiv) or type(node) in _ARITHMETIC | _BITWISE:
             raise self._no_condition(node)
         if self._is_time(node):
             raise self._no_condition(node)
@@ -281,9 +290,19 @@ class _Reader:
             return tree.Call("cast", (self.operand(node.this, depth + 1), _text_word(target)), self.start(node))
         if isinstance(node, exp.Anonymous | exp.Case | exp.If):
             return operand_of_call(node, self, depth)
+        if type(node) in _BITWISE:
+            return self._bitwise(node, depth)
         if isinstance(node, exp.CurrentTimestamp | exp.CurrentDate):
             return bare_call(node.key, None)
         raise self.refusal(node)
+
+    def _bitwise(self, node: exp.Expression, depth: int) -> tree.Operand:
+        sides = [side for side in (node.this, node.args.get("expression")) if side is not None]
+        if any(type(side) in set(_BITWISE) - {type(node), exp.BitwiseNot} for side in sides):
+            reason = "different bitwise operators side by side: put parentheses around what is to be done first"
+            raise ConditionSyntaxError(reason, self.text, self.start(node))
+        operands = tuple(self.operand(side, depth + 1) for side in sides)
+        return tree.Call(_BITWISE[type(node)], operands, operands[0].position)
 
     def _is_time(self, node: exp.Expression) -> bool:
         """Whether it is DATE '…' or TIMESTAMP '…', which unlike date('…') and CAST(…) leaves no place of its own."""
@@ -333,6 +352,7 @@ class _Reader:
             raise ConditionSyntaxError("something is missing", self.text)
         if isinstance(node, exp.Literal | exp.Boolean | exp.Null | exp.Identifier):
             return node
+        node = plain_call(node)
         known = _OPTIONS.get(type(node), set()) | {"this", "expression"}
         if any(value and option not in known for option, value in node.args.items()):
             raise self.refusal(node)

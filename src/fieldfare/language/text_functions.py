@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import functools
 import re
+from itertools import zip_longest
 
 from fieldfare.language.long_patterns import is_like, longest_segment
 from fieldfare.language.patterns import MalformedPatternError, Pattern, parse_pattern
 
 _SEGMENT_MAX = 64  # characters between two % of a pattern that a regular expression answers
 
+PADDED_MAX = 1_000_000  # characters that a function makes of few: longer texts are NULL
 _COUNT_MAX = 2**31 - 1  # of characters, in Spark
 
 
-def trim(text: str) -> str:
-    """Without the spaces at both ends: spaces only, no tabs."""
-    return text.strip(" ")
+def trim(text: str, characters: str = " ") -> str:
+    """Without the spaces, or other characters, at both ends: spaces only, no tabs."""
+    return text.strip(characters)
 
 
-def ltrim(text: str) -> str:
-    """Without the spaces at its start."""
-    return text.lstrip(" ")
+def ltrim(text: str, characters: str = " ") -> str:
+    """Without the spaces, or other characters, at its start."""
+    return text.lstrip(characters)
 
 
-def rtrim(text: str) -> str:
-    """Without the spaces at its end."""
-    return text.rstrip(" ")
+def rtrim(text: str, characters: str = " ") -> str:
+    """Without the spaces, or other characters, at its end."""
+    return text.rstrip(characters)
 
 
 def left(text: str, count: int) -> str:
@@ -104,3 +106,60 @@ def compiled_pattern(pattern: str, escape: str) -> re.Pattern[str] | Pattern | N
     *middle, last = others
     skipped = "".join(f"(?>.*?{piece})" for piece in middle if piece)
     return re.compile(f"{first}{skipped}.*{last}", re.DOTALL)
+
+
+def lpad(text: str, size: int, pad: str = " ") -> str | None:
+    """Cut or filled at its start to a number of characters."""
+    return _padding(text, size, pad) + text[: max(size, 0)] if size <= PADDED_MAX else None
+
+
+def rpad(text: str, size: int, pad: str = " ") -> str | None:
+    """Cut or filled at its end to a number of characters."""
+    return text[: max(size, 0)] + _padding(text, size, pad) if size <= PADDED_MAX else None
+
+
+def _padding(text: str, size: int, pad: str) -> str:
+    missing = max(size - len(text), 0)
+    return (pad * (missing // len(pad) + 1))[:missing] if pad else ""
+
+
+def repeat(text: str, count: int) -> str | None:
+    """The text so many times."""
+    return text * count if len(text) * count <= PADDED_MAX else None
+
+
+def initcap(text: str) -> str:
+    """The first letter of each word in upper case and all others in lower case; spaces stand between words."""
+    return " ".join(word[:1].title() + word[1:] for word in text.lower().split(" "))
+
+
+def substring_index(text: str, separator: str, count: int) -> str:
+    """What stands before a separator's so many-th place, or behind it, counted from the end."""
+    if not separator or not count:
+        return ""
+    parts = text.split(separator)
+    return separator.join(parts[:count] if count > 0 else parts[count:])
+
+
+def split_part(text: str, separator: str, number: int) -> str | None:
+    """A part between separators, by its number; negative from the end."""
+    parts = text.split(separator) if separator else [text]
+    if not number:
+        return None
+    return parts[number - 1 if number > 0 else number] if abs(number) <= len(parts) else ""
+
+
+def translate(text: str, characters: str, others: str) -> str:
+    """Each character replaced by that of the same place, or left out where there is none."""
+    table = {ord(one): other for one, other in reversed(list(zip_longest(characters, others[: len(characters)])))}
+    return text.translate(table)
+
+
+def ascii_code(text: str) -> int:
+    """The number of the first character; 0 where there is none."""
+    return ord(text[0]) if text else 0
+
+
+def octet_length(text: str) -> int:
+    """The bytes of a text in UTF-8."""
+    return len(text.encode())

@@ -16,6 +16,7 @@ from sqlglot.parsers.spark import SparkParser
 from fieldfare.errors import ConditionError, ConditionLimitError, ConditionSyntaxError, UnsupportedConditionError
 from fieldfare.language.callable_names import CALLABLE, unknown_function
 from fieldfare.language.names import BARE_FUNCTIONS, BARE_TIMES, with_names
+from fieldfare.language.plain_calls import PARSED_CALLS
 
 if TYPE_CHECKING:
     from fieldfare.language.limits import Limits
@@ -30,7 +31,7 @@ _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
 _PREFIXES = (TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE)
 _SYMBOLS = {"(", ")", ",", ".", ";", "=", "==", "!=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "!"}
-_SYMBOLS |= {"||", "::", "[", "]", "->"}
+_SYMBOLS |= {"||", "::", "[", "]", "->", "&", "|", "^", "~"}
 _COMPARISONS = {"=", "==", "!=", "<>", "<", "<=", ">", ">=", "<=>"}
 _SYMBOL_NOUNS = {
     **dict.fromkeys(("?", ":", "@", "$", "{"), "a parameter"),
@@ -63,7 +64,9 @@ class FieldfareConditions(Spark):
         # A call stays a name with its arguments: sqlglot would rewrite some into others.
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
-            name: parser for name, parser in SparkParser.FUNCTION_PARSERS.items() if name in {"CAST", "TRY_CAST"}
+            name: parser
+            for name, parser in SparkParser.FUNCTION_PARSERS.items()
+            if name in {"CAST", "TRY_CAST"} | PARSED_CALLS
         }
         NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {
             TokenType.CURRENT_DATE: exp.CurrentDate,
@@ -148,14 +151,16 @@ def _refuse_other_literals(tokens: list[Token], text: str) -> None:
     """Refuse what looks like a literal, and would be read as the name of an attribute."""
     dotted = False
     for token in tokens:
-        reason = _PREFIXED.get(token.token_type)
+        if token.token_type in _PREFIXED:
+            raise UnsupportedConditionError(_PREFIXED[token.token_type], text, token.start)
         if token.token_type is TokenType.VAR and not dotted:
+            reason = None
             if not _OTHER_QUOTES.isdisjoint(token.text):
                 reason = "a string stands in straight quotes, ' or \""
             elif _OTHER_NUMBER.fullmatch(token.text) or (token.text[0].isdigit() and not token.text[0].isascii()):
                 reason = f"{_DECIMAL_ONLY}: {token.text} is none; if an attribute has this name, put it in backquotes"
-        if reason is not None:
-            raise ConditionSyntaxError(reason, text, token.start)
+            if reason is not None:
+                raise ConditionSyntaxError(reason, text, token.start)
         dotted = token.token_type is TokenType.DOT
 
 

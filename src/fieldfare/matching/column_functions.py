@@ -221,6 +221,16 @@ def _later(times: Numbers, microseconds: Any) -> Any:
     return later, (times ^ later) & (np.int64(microseconds) ^ later) >= 0
 
 
+def _bitwise(change: Callable[[Any, Any], Numbers]) -> Callable[[Any, Any], Numbers | None]:
+    """A change of integers; None where some are floats."""
+
+    def changed(left: Any, right: Any) -> Numbers | None:
+        is_integer = all(np.asarray(side).dtype == np.int64 for side in (left, right))
+        return change(left, right) if is_integer else None
+
+    return changed
+
+
 def _ascii_kernel(change: Callable[[npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]) -> Callable[[Strings], Any]:
     """A change of single bytes, where all are ASCII; else None."""
 
@@ -257,6 +267,9 @@ _KERNELS: dict[str, Callable[..., Any]] = {
     "sqrt": _square_root,
     "sign": lambda numbers: np.sign(numbers).astype(np.float64),
     "add_microseconds": _later,
+    "bit_and": _bitwise(np.bitwise_and),
+    "bit_or": _bitwise(np.bitwise_or),
+    "bit_xor": _bitwise(np.bitwise_xor),
     "time_of": lambda times: times,
     "date_of": lambda times: times,
     "st_covers": polygon_kernel("st_covers"),

@@ -19,6 +19,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 
 from fieldfare.errors import UnsupportedConditionError
+from fieldfare.matching import oracle_days as days
 from fieldfare.matching import oracle_functions as functions
 from fieldfare.matching import oracle_lists as lists
 from fieldfare.matching.oracle_ranges import marks, points
@@ -210,6 +211,10 @@ def _target(node: exp.Expr) -> str | None:
         return "date" if "date" in name else "timestamp"
     if name in functions.NUMBER_RESULT or name in functions.TIME_FIELDS:
         return "double"
+    if name in days.DATE_RESULT:
+        return "date"
+    if name in days.FROM_NUMBERS or name == "to_timestamp":
+        return "timestamp"
     return {
         "date": "date",
         "date_trunc": "timestamp",
@@ -284,10 +289,12 @@ def _calculated(node: exp.Expr, event: _Point) -> Value:
         case exp.TryCast():
             found = cast(present(_operand(node.this, event)), node.args["to"].sql("spark").lower())
             return found[:10] if isinstance(found, str) and _target(node.this) == "date" else found
-        case exp.DPipe():
-            return called("concat", [_operand(node.this, event), _operand(node.expression, event)])
-        case exp.IntDiv():
-            return called("div", [_operand(node.this, event), _operand(node.expression, event)])
+        case exp.BitwiseAnd() | exp.BitwiseOr() | exp.BitwiseXor() | exp.BitwiseNot():
+            sides = [node.this] if isinstance(node, exp.BitwiseNot) else [node.this, node.expression]
+            return functions.of_bits(type(node).__name__, [_operand(side, event) for side in sides])
+        case exp.DPipe() | exp.IntDiv():
+            name = "concat" if isinstance(node, exp.DPipe) else "div"
+            return called(name, [_operand(node.this, event), _operand(node.expression, event)])
         case exp.Case():
             return _case(node, event)
         case exp.If():

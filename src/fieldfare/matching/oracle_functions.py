@@ -21,7 +21,9 @@ _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 SYNONYMS = {"substr": "substring", "char_length": "length", "ceiling": "ceil", "pow": "power", "dayofmonth": "day"}
 NUMBER_RESULT = {"length", "locate", "instr", "abs", "ceil", "floor", "round", "div", "pmod", "power", "sqrt", "sign"}
-NUMBER_RESULT |= {"st_distancesphere"}
+NUMBER_RESULT |= {"st_distancesphere", "exp", "ln", "log", "log10", "log2", "ascii", "octet_length", "weekofyear"}
+NUMBER_RESULT |= {"datediff", "date_diff", "unix_date", "unix_timestamp", "unix_seconds", "unix_millis", "unix_micros"}
+NUMBER_RESULT |= {"try_add", "try_subtract", "try_multiply", "try_divide"}
 TIME_FIELDS = {"year", "quarter", "month", "day", "dayofyear", "dayofweek", "weekday", "hour", "minute", "second"}
 
 
@@ -234,9 +236,38 @@ def of_numbers(name: str, *numbers: Any) -> Any:
         "power": lambda: float(first) ** float(numbers[1]),
         "sqrt": lambda: None if first < 0 else math.sqrt(first),
         "sign": lambda: math.copysign(1, first) if first else 0,
+        "exp": lambda: math.exp(first) if first < 709 else math.inf,
+        "ln": lambda: math.log(first) if first > 0 else None,
+        "log": lambda: _logarithm(*numbers),
+        "log10": lambda: math.log10(first) if first > 0 else None,
+        "log2": lambda: _logarithm(2, first),
+        "try_add": lambda: first + numbers[1],
+        "try_subtract": lambda: first - numbers[1],
+        "try_multiply": lambda: first * numbers[1],
+        "try_divide": lambda: first / numbers[1] if numbers[1] else None,
     }
     result = answers[name]()
     return None if isinstance(result, int) and not -(2**63) <= result < 2**63 else result
+
+
+def _logarithm(base: float, number: float | None = None) -> float | None:
+    if number is None:
+        return math.log(base) if base > 0 else None
+    return math.log(number) / math.log(base) if number > 0 and base > 0 and base != 1 else None
+
+
+def of_bits(operator: str, numbers: list[Any]) -> int | None:
+    """A bitwise operation of integers."""
+    if not all(type(number) is int for number in numbers):
+        return None
+    first, second = numbers[0], numbers[-1]
+    answers = {
+        "BitwiseAnd": first & second,
+        "BitwiseOr": first | second,
+        "BitwiseXor": first ^ second,
+        "BitwiseNot": -first - 1,
+    }
+    return int(answers[operator])
 
 
 def of_texts(name: str, texts: list[str], values: list[Any]) -> bool | int | str | None:
@@ -246,9 +277,23 @@ def of_texts(name: str, texts: list[str], values: list[Any]) -> bool | int | str
         "lower": first.lower,
         "upper": first.upper,
         "length": lambda: len(first),
-        "trim": lambda: re.sub(r"\A +| +\Z", "", first),
-        "ltrim": lambda: re.sub(r"\A +", "", first),
-        "rtrim": lambda: re.sub(r" +\Z", "", first),
+        "trim": lambda: _trimmed(*texts[::-1], start=True, end=True),
+        "ltrim": lambda: _trimmed(*texts[::-1], start=True),
+        "rtrim": lambda: _trimmed(*texts[::-1], end=True),
+        "btrim": lambda: _trimmed(*texts, start=True, end=True),
+        "lpad": lambda: (
+            _padded(first, values[1], *texts[2:])[::-1][: max(values[1], 0)][::-1]
+            if len(first) < values[1]
+            else first[: max(values[1], 0)]
+        ),
+        "rpad": lambda: (first + _padded("", values[1], *texts[2:]))[: max(values[1], 0)],
+        "repeat": lambda: "".join(first for _ in range(values[1])),
+        "initcap": lambda: re.sub("[^ ]+", lambda word: word[0].capitalize(), first),
+        "substring_index": lambda: _until(first, second, values[2]),
+        "split_part": lambda: _part(first, second, values[2]),
+        "translate": lambda: "".join(_other(character, second, texts[2]) for character in first),
+        "ascii": lambda: ord(first[0]) if first else 0,
+        "octet_length": lambda: len(first.encode()),
         "left": lambda: substring(first, 1, values[1]),
         "right": lambda: substring(first, -values[1]) if values[1] > 0 else "",
         "substring": lambda: substring(first, *values[1:]),
@@ -263,6 +308,36 @@ def of_texts(name: str, texts: list[str], values: list[Any]) -> bool | int | str
         "ip_in": lambda: in_block(first, second),
     }
     return answers[name]()
+
+
+def _trimmed(text: str, characters: str = " ", *, start: bool = False, end: bool = False) -> str:
+    kept = [place for place, character in enumerate(text) if character not in characters]
+    if not kept:
+        return ""
+    return text[kept[0] if start else 0 : kept[-1] + 1 if end else len(text)]
+
+
+def _padded(text: str, size: int, pad: str = " ") -> str:
+    """What is put before a text, and the text."""
+    missing = max(size - len(text), 0)
+    return "".join(pad[place % len(pad)] for place in range(missing)) + text if pad else text
+
+
+def _until(text: str, separator: str, count: int) -> str:
+    if not separator or not count:
+        return ""
+    parts = text.split(separator)
+    return separator.join(parts[: min(count, len(parts))] if count > 0 else parts[max(len(parts) + count, 0) :])
+
+
+def _part(text: str, separator: str, number: int) -> str | None:
+    parts = dict(enumerate(text.split(separator) if separator else [text], 1))
+    return None if not number else parts.get(number if number > 0 else len(parts) + 1 + number, "")
+
+
+def _other(character: str, characters: str, others: str) -> str:
+    place = characters.find(character)
+    return character if place < 0 else others[place : place + 1]
 
 
 def _place(search: str, value: str, start: int = 1) -> int:

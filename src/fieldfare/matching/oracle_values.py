@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from fieldfare.matching import oracle_days as days
 from fieldfare.matching import oracle_functions as functions
 from fieldfare.matching import oracle_places
 from fieldfare.model import Scalar
@@ -24,6 +25,7 @@ class Time:
 
 
 Value = bool | int | float | str | Time | None | Any  # lists and dicts too
+_NUMBERS = {"exp", "ln", "log", "log10", "log2", "try_add", "try_subtract", "try_multiply", "try_divide"}
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _INT64 = range(-(2**63), 2**63)
 
@@ -111,17 +113,54 @@ def called(name: str, arguments: list[Value]) -> Value:
             return max(known) if name == "greatest" else min(known)
         case "date" | "timestamp" | "int" | "bigint" | "double" | "string" | "boolean":
             return cast(arguments[0], name)
+        case "nvl2":
+            return arguments[2] if arguments[0] is None else arguments[1]
+        case "equal_null":
+            return _is_same(*arguments)
+        case "to_date" | "to_timestamp":
+            return cast(arguments[0], name.removeprefix("to_"))
+    return _strict(name, arguments)
+
+
+def _is_same(one: Value, other: Value) -> bool:
+    """Whether values are equal, or both NULL."""
+    return one is other or (one is not None and section(one) is section(other) and one == other)
+
+
+def _strict(name: str, arguments: list[Any]) -> Value:
+    """The value of a call that is NULL where an argument is."""
     if None in arguments:
         return None
+    if name in days.DAY_FUNCTIONS | days.INSTANT_FUNCTIONS:
+        return _of_days(name, arguments)
+    if name == "make_date":
+        return _as_value(days.made(*arguments))
+    if name in days.FROM_NUMBERS:
+        return Time(int(arguments[0] * days.FROM_NUMBERS[name]))
     if name in functions.TIME_FIELDS or name in {"date_trunc", "from_utc_timestamp", "to_utc_timestamp"}:
         when = time_of(arguments[1 if name == "date_trunc" else 0])
         return None if when is None else _of_time(name, when.microseconds, arguments)
-    if name in {"abs", "ceil", "floor", "round", "div", "pmod", "power", "sqrt", "sign", "mod"}:
+    if name in {"abs", "ceil", "floor", "round", "div", "pmod", "power", "sqrt", "sign", "mod", *_NUMBERS}:
         if any(section(argument) is not float for argument in arguments):
             return None
         number: float | None = functions.of_numbers(name, *arguments)
         return number
     return _of_others(name, arguments)
+
+
+def _of_days(name: str, arguments: list[Value]) -> Value:
+    times = [time_of(argument) if not isinstance(argument, int) else argument for argument in arguments]
+    when = times[0]
+    if not isinstance(when, Time):
+        return None
+    if name in days.INSTANT_FUNCTIONS:
+        return days.of_instant(name, when.microseconds)
+    others = arguments[1:] if name == "trunc" else [getattr(other, "microseconds", other) for other in times[1:]]
+    return None if None in others else _as_value(days.of_days(name, when.microseconds, others))
+
+
+def _as_value(found: Any) -> Value:
+    return value_of(found) if isinstance(found, datetime.date) else found
 
 
 def _of_others(name: str, arguments: list[Value]) -> Value:

@@ -32,6 +32,15 @@ _UTC = {"UTC", "Etc/UTC", "GMT", "Z", "+00:00", "UTC+00:00", "Etc/GMT", "Zulu"}
 _LOCAL_TIMES = {"year", "quarter", "month", "day", "dayofyear", "dayofweek", "weekday", "hour", "minute", "date_trunc"}
 _LOCAL_TIMES |= {
     "add_months",
+    "date_add",
+    "date_sub",
+    "datediff",
+    "dayname",
+    "last_day",
+    "monthname",
+    "trunc",
+    "unix_date",
+    "weekofyear",
     "add_microseconds",
     "cast date",
     "cast timestamp",
