@@ -151,6 +151,7 @@ _SHARED = {
         "language/test_rlike",
         "matching/test_equality",
         "matching/test_expressions",
+        "matching/test_more_functions",
         "pipeline/test_first_file",
         "pipeline/test_join",
         "pipeline/test_output",
