@@ -16,6 +16,10 @@ from fieldfare.geometry.validity import FAULTS, SOUND, fault_of_rings
 CORNERS_MAX = 2_000  # of one text
 COORDINATE_MAX = 1e100  # see orientation.py
 _WORD = re.compile(r"\s*([(),]|[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.])|[A-Za-z]+)", re.ASCII)
+_REFUSED_WORDS = {
+    "EMPTY": "an empty polygon covers nothing: leave it out",
+    **dict.fromkeys(("Z", "M", "ZM"), "a corner is x and y: leave out Z and M"),
+}
 _END = re.compile(r"\s*")
 _KINDS = {"POLYGON": 2, "MULTIPOLYGON": 3}  # how deep the corners stand in parentheses
 
@@ -91,6 +95,8 @@ class _Reader:
 
     def _take(self, symbol: str) -> None:
         if self.word != symbol:
+            if self.word.upper() in _REFUSED_WORDS:
+                raise WktError(_REFUSED_WORDS[self.word.upper()], self.start)
             found = repr(self.word) if self.word else "the end"
             raise WktError(f"{symbol!r} is missing before {found}", self.start)
         self._advance()

@@ -51,6 +51,13 @@ _INSTEAD = {
         ("filter", "transform", "aggregate", "reduce", "any_match"), "write exists(list, member -> condition)"
     ),
     **dict.fromkeys(("map_keys", "map_values", "map_contains_key"), "write map['key'], or map['key'] IS NOT NULL"),
+    **dict.fromkeys(
+        ("st_distance", "st_dwithin", "st_distancespheroid", "st_buffer"),
+        "write ST_DistanceSphere(ST_Point(x, y), ST_Point(13.4, 52.5)) < 5000",
+    ),
+    "st_disjoint": "write NOT ST_Intersects",
+    **dict.fromkeys(("st_geogfromtext", "st_geogfromwkt"), "write ST_GeomFromText"),
+    **dict.fromkeys(("st_x", "st_y"), "give the event its longitude and latitude as attributes"),
     **dict.fromkeys(("split", "explode"), "write split_part(text, ',', 1) or words(text), or give the event a list"),
 }
 
