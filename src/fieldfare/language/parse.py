@@ -50,8 +50,6 @@ _OPTIONS: dict[type[exp.Expression], set[str]] = {  # beyond `this` and `express
     exp.Case: {"ifs", "default"},
     exp.Interval: {"unit"},
     exp.Bracket: {"expressions"},
-    exp.Trim: {"position"},
-    exp.StrPosition: {"substr", "position"},
 }
 _BITWISE: dict[type[exp.Expression], str] = {
     exp.BitwiseAnd: "bit_and",

@@ -45,6 +45,9 @@ RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+_VISITS = ("", "visits")  # no variable's key: how often a condition on members is evaluated, by the lists around it
+_VISITS_MAX = 1_000_000
+_ONCE: Value = (Section.NUMBER, 1)
 _NULL, _NAN, _NUMBER, _STRING, _TIME = Section.NULL, Section.NAN, Section.NUMBER, Section.STRING, Section.TIME
 
 
@@ -163,9 +166,11 @@ def _quantifier(lists: Evaluator, variable: Evaluator, condition: Evaluator, *, 
 
     def evaluated(points: Points) -> Value:
         members = lists(points)[1]
-        if not isinstance(members, tuple):
+        outer = points.get(_VISITS, _ONCE)[1]
+        if not isinstance(members, tuple) or (outer > 1 and outer * len(members) > _VISITS_MAX):
             return NULL
         found, scope = otherwise, dict(points)
+        scope[_VISITS] = (_NUMBER, outer * max(len(members), 1))
         for member in members:
             scope[key] = member
             value = condition(scope)

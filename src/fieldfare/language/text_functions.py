@@ -12,6 +12,7 @@ from fieldfare.language.patterns import MalformedPatternError, Pattern, parse_pa
 _SEGMENT_MAX = 64  # characters between two % of a pattern that a regular expression answers
 
 PADDED_MAX = 1_000_000  # characters that a function makes of few: longer texts are NULL
+JOINED_MAX = 16_000_000  # characters that it makes of several texts
 _COUNT_MAX = 2**31 - 1  # of characters, in Spark
 
 
@@ -47,14 +48,17 @@ def substring(text: str, start: int, count: int | None = None) -> str:
     return text[max(first, 0) : max(end, 0)]
 
 
-def concat(*texts: str) -> str:
+def concat(*texts: str) -> str | None:
     """The texts one after the other."""
-    return "".join(texts)
+    return "".join(texts) if sum(map(len, texts)) <= JOINED_MAX else None
 
 
-def replace(text: str, search: str, replacement: str = "") -> str:
+def replace(text: str, search: str, replacement: str = "") -> str | None:
     """Every occurrence replaced; an empty text occurs nowhere."""
-    return text.replace(search, replacement) if search else text
+    if not search:
+        return text
+    growth = text.count(search) * (len(replacement) - len(search)) if len(replacement) > len(search) else 0
+    return text.replace(search, replacement) if len(text) + growth <= JOINED_MAX else None
 
 
 def reverse(text: str) -> str:
