@@ -12,6 +12,7 @@ import zoneinfo
 
 OFFSET = r"[+-](?:[0-9]{1,2}(?::[0-9]{1,2})?|[0-9]{1,2}:[0-9]{2}:[0-9]{2}|[0-9]{4}|[0-9]{6})"
 _OFFSET_NAME = re.compile(rf"(?:UTC|GMT|UT)?({OFFSET})")
+_NAME_CHARACTERS_MAX = 64
 _OFFSET_SECONDS_MAX = 18 * 3600
 _SHORT_NAMES = {  # java.time.ZoneId.SHORT_IDS
     "ACT": "Australia/Darwin",
@@ -51,9 +52,13 @@ _CYCLE = 146_097 * 86_400 * _SECOND  # 400 years, after which the calendar repea
 _FIRST, _LAST = (round((datetime.datetime(year, 1, 1) - _EPOCH).total_seconds()) * _SECOND for year in (2, 9_999))  # noqa: DTZ001
 
 
-@functools.lru_cache(maxsize=1_024)
 def zone_of(name: str) -> datetime.tzinfo | None:
     """A time zone by its name; None where there is none."""
+    return _zone(name) if len(name) <= _NAME_CHARACTERS_MAX else None  # names from events fill no memory
+
+
+@functools.lru_cache(maxsize=1_024)
+def _zone(name: str) -> datetime.tzinfo | None:
     name = _SHORT_NAMES.get(name, name)
     found = _OFFSET_NAME.fullmatch(name)
     if found:
