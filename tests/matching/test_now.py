@@ -82,7 +82,6 @@ def test_coverings_and_layouts_do_not_see_it() -> None:
         (f"`{NOW}` = 1", ConditionSyntaxError, "no attribute can be called"),
         ("now(3) > at", ConditionSyntaxError, "cannot be called with 1 argument"),
         ("current_time > '12:00'", UnsupportedConditionError, r"hour\(current_timestamp\(\)\)"),
-        ("unix_timestamp() > 5", UnsupportedConditionError, "cast"),
     ],
 )
 def test_refusals(condition: str, error: type[Exception], reason: str) -> None:

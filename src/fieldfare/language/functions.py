@@ -119,7 +119,7 @@ FUNCTIONS: dict[str, Function] = {
     "weekofyear": Function((DATE,), INTEGER, day.week_of_year),
     "dayname": Function((DATE,), TEXT, day.day_name),
     "monthname": Function((DATE,), TEXT, day.month_name),
-    "unix_timestamp": Function((TIME,), INTEGER, day.unix_timestamp),
+    "unix_timestamp": Function((TIME,), INTEGER, day.unix_timestamp, optional=1),  # without it, of now
     "unix_seconds": Function((TIME,), INTEGER, day.unix_seconds),
     "unix_millis": Function((TIME,), INTEGER, day.unix_millis),
     "unix_micros": Function((TIME,), INTEGER, day.unix_micros),

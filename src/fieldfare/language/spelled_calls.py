@@ -76,4 +76,7 @@ _SPELLED: dict[str, Callable[[Operands, int | None], tree.Operand]] = {
     "btrim": _call("trim"),
     **{name: _characters_last(name) for name in ("trim", "ltrim", "rtrim")},
     "locate": _located,
+    "unix_timestamp": lambda arguments, position: tree.Call(
+        "unix_timestamp", arguments or (tree.Call("current_timestamp", (), position),), position
+    ),
 }
