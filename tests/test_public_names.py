@@ -60,6 +60,7 @@ def test_the_pipeline() -> None:
         "PostgresSink",
         "SchemaRegistry",
         "Watcher",
+        "WriteOptions",
         "committed_files",
         "match",
         "read_output",

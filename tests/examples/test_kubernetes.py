@@ -73,6 +73,12 @@ def test_the_commands_in_the_manifests_have_options_that_exist() -> None:
         assert options <= known
 
 
+def test_the_image_has_what_pipelines_may_need() -> None:
+    extras = re.search(r"'/source\[(.*)\]'", (FOLDER / "Dockerfile").read_text())
+    assert extras is not None
+    assert set(extras[1].split(",")) == {"kafka", "objects", "postgres", "regex", "spark", "tables"}
+
+
 def test_all_name_one_image_which_is_of_this_version() -> None:
     version = re.search(r'^version = "(.*)"$', (FOLDER.parents[1] / "pyproject.toml").read_text(), re.MULTILINE)
     assert version is not None

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fieldfare.errors import InputError
 from fieldfare.files.formats import Format
 from fieldfare.pipeline.event_files import EventReader, count_rows, inferred_schema, why_unreadable
 from fieldfare.pipeline.ledger import Slice
@@ -310,6 +311,29 @@ def test_schemas_are_inferred_from_the_first_sound_files(tmp_path: Path) -> None
     inferred = inferred_schema([lines], Format.JSON_LINES)
     expected = {"id": pa.int64(), "price": pa.float64(), "note": pa.string(), "at": pa.struct({"x": pa.int64()})}
     assert {field.name: field.type for field in inferred} == expected
+
+
+def test_one_bad_line_among_the_first_does_not_decide(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    bad = [b'{"id":"x","price":1}', b'{"id":9,"price":' + b"9" * 30 + b"}", b'{"id":9,"price":true}', b'{"note":[1]}']
+    good = [b'{"id":%d,"price":0.5,"note":"y"}' % number for number in range(6)]
+    path.write_bytes(b"\n".join([*bad, *good]))
+    inferred = inferred_schema([path], Format.JSON_LINES)
+    assert {field.name: field.type for field in inferred} == {
+        "id": pa.int64(),
+        "price": pa.float64(),
+        "note": pa.string(),
+    }
+
+
+def test_a_column_without_a_type_is_named(tmp_path: Path) -> None:
+    lines, times = tmp_path / "a.jsonl", tmp_path / "b.parquet"
+    lines.write_bytes(b'{"id":1,"note":2}\n{"id":2,"note":"x"}\n')
+    with pytest.raises(InputError, match="column 'note'"):
+        inferred_schema([lines], Format.JSON_LINES)
+    pq.write_table(pa.table({"id": [1], "at": pa.array([1], pa.time64("us"))}), times)
+    with pytest.raises(InputError, match=r"column 'at' is time64\[us\].*name the others"):
+        inferred_schema([times], Format.PARQUET)
 
 
 def test_the_processes_that_list_files_load_neither_the_index_nor_the_parser() -> None:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,31 @@ def test_a_server_that_is_away_is_told_and_comes_back(
             postgres.start()
         run_batch(output, 1)
     assert found_pairs(sink) == expected_pairs(2)
+
+
+@pytest.mark.parametrize(
+    "done", ["DROP TABLE alerts", "DELETE FROM fieldfare_commits", "UPDATE fieldfare_commits SET batch_id = 0"]
+)
+def test_a_table_that_lost_what_it_had_is_refused(done: str, sink: PostgresSink, tmp_path: Path) -> None:
+    """Deleted, or restored from an older copy."""
+    with opened(sink, tmp_path) as output:
+        run_batch(output, 0)
+        run_batch(output, 1)
+        with psycopg.connect(sink.address) as connection:
+            connection.execute(done)
+        with pytest.raises(TableError, match=r"does not have them now|is gone"):
+            run_batch(output, 2)
+    with pytest.raises(TableError, match="had the batches up to 1, and does not have them now"), opened(sink, tmp_path):
+        pass
+
+
+def test_a_checkpoint_may_go_on_in_another_table(sink: PostgresSink, tmp_path: Path) -> None:
+    with opened(sink, tmp_path) as output:
+        run_batch(output, 0)
+    with opened(replace(sink, table="more_alerts"), tmp_path) as output:
+        run_batch(output, 1)
+    assert found_pairs(sink) == expected_pairs(1)
+    assert rows_of(sink, "SELECT DISTINCT batch_id FROM more_alerts") == [(1,)]
 
 
 def test_a_table_of_somebody_else_is_refused(sink: PostgresSink, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fieldfare.pipeline.source import FolderSource
     from fieldfare.pipeline.tables.address import LakeTableSink, PostgresSink
     from fieldfare.pipeline.watching import Watcher
+    from fieldfare.pipeline.writer import WriteOptions
 
 __all__ = [
     "Bucket",
@@ -43,6 +44,7 @@ __all__ = [
     "PostgresSink",
     "SchemaRegistry",
     "Watcher",
+    "WriteOptions",
     "committed_files",
     "match",
     "read_output",
@@ -65,6 +67,7 @@ __getattr__ = deferred_names(
         "PostgresSink": "tables.address",
         "SchemaRegistry": "fieldfare.kafka.schema_registry",
         "Watcher": "watching",
+        "WriteOptions": "writer",
         "committed_files": "committed",
         "match": "join",
         "read_output": "committed",

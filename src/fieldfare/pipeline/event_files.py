@@ -21,6 +21,7 @@ from fieldfare.errors import InputError
 from fieldfare.files.formats import Format
 from fieldfare.files.lines import RowError, json_lines
 from fieldfare.pipeline.csv_events import CsvEvents, count_records, csv_schema
+from fieldfare.pipeline.inferred_types import schema_of_objects
 from fieldfare.pipeline.json_events import FaultValue, JsonEvents, TextBlock
 from fieldfare.pipeline.ledger import Slice
 from fieldfare.pipeline.system_columns import APPENDED_AT, FAULT
@@ -93,6 +94,9 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     """A schema with types that Spark has, and that can hold the same values."""
     if not schema.names:
         raise InputError("the events have no columns")
+    for field in schema:
+        if pa.types.is_time(field.type):
+            raise InputError(f"column {field.name!r} is {field.type}, which Spark cannot pass on: name the others")
     return pa.schema([pa.field(field.name, _PLAIN.get(kind := _decoded(field.type), kind)) for field in schema])
 
 
@@ -113,7 +117,7 @@ def _json_schema(paths: Sequence[EventPath]) -> pa.Schema:
             events += [line.values for line in lines if not isinstance(line.values, RowError)]
     if not events:
         raise InputError("no line can be read")
-    return pa.schema(list(pa.array(events).type))
+    return schema_of_objects(events)
 
 
 def _decoded(kind: pa.DataType) -> pa.DataType:

@@ -100,6 +100,12 @@ class OutputFolder:
                 shutil.rmtree(stage, ignore_errors=True)  # a task may linger; the next run removes what is left
         return self.read_commit(batch_id)
 
+    def remove(self, batch_id: int) -> None:
+        """Remove a committed batch, all at once."""
+        doomed = self._staging / f"removed-{batch_id}-{uuid.uuid4().hex}"
+        batch_folder(self.folder, batch_id).rename(doomed)
+        shutil.rmtree(doomed)
+
     def close(self) -> None:
         """There is nothing to let go of."""
 

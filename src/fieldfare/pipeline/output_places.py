@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
@@ -16,8 +17,10 @@ from fieldfare.pipeline.writer import WriteOptions
 OutputPlace: TypeAlias = Path | Bucket | KafkaSink | LakeTableSink | PostgresSink
 
 
-def opened_output(place: OutputPlace, state: Path, owner: str, write: WriteOptions) -> BatchOutput:
-    """The output at a place. `state` is the checkpoint's folder, and `owner` its id."""
+def opened_output(
+    place: OutputPlace, state: Path, owner: str, write: WriteOptions, tell: Callable[[str], None] | None = None
+) -> BatchOutput:
+    """The output at a place. `state` is the checkpoint's folder, and `owner` its id. `tell` is told of what waits."""
     match place:
         case KafkaSink():
             from fieldfare.kafka import clients  # noqa: F401 - it says which extra is missing
@@ -29,7 +32,8 @@ def opened_output(place: OutputPlace, state: Path, owner: str, write: WriteOptio
 
             return PostgresOutput(place, owner, state)
         case LakeTableSink():
-            return GatheredOutput(_lake_table(place, owner), state, owner, place.commit_seconds, explode=write.explode)
+            table = _lake_table(place, owner)
+            return GatheredOutput(table, state, owner, place.commit_seconds, explode=write.explode, tell=tell)
         case Bucket():
             from fieldfare.pipeline.bucket.output import BucketOutput
 

@@ -23,7 +23,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import LongType, StringType, StructType
 
 from fieldfare.durable import NewFile, flush_folder, make_folder
-from fieldfare.errors import FieldfareError, HistoryError, PipelineError
+from fieldfare.errors import (
+    BucketUnavailableError,
+    FieldfareError,
+    HistoryError,
+    PipelineError,
+    TableUnavailableError,
+)
 from fieldfare.forwarding import Policy
 from fieldfare.matching.unknown_names import told_unknown
 from fieldfare.partitioning.layout import Layout
@@ -40,7 +46,7 @@ from fieldfare.pipeline.reports import BatchReport
 from fieldfare.pipeline.sources import BatchPlanner, EventSource, PlannedSource, StreamedSource
 from fieldfare.pipeline.stages import BatchInput, BatchPlan, written
 from fieldfare.pipeline.summary import BatchSummary, Summary
-from fieldfare.pipeline.system_columns import APPENDED_AT
+from fieldfare.pipeline.system_columns import APPENDED_AT, refuse_system_columns
 from fieldfare.pipeline.types import attribute_names
 from fieldfare.pipeline.watching import Watcher
 from fieldfare.pipeline.worker_python import check_worker_python
@@ -124,10 +130,10 @@ class Pipeline:
         with (
             _sole_owner(state / "lock"),
             open_store(self._options.store, create=False) as store,
-            closing(opened_output(self._options.output, state, _identity(state), self._options.write)) as output,
+            closing(self._opened_output(state)) as output,
         ):
             self._refuse_other_kind(events, state)
-            output.prepare()
+            self._prepare(output)
             with self._batches(store, output, state) as batches:
                 self._supervise(events, batches)
         return self.summary
@@ -135,6 +141,20 @@ class Pipeline:
     def stop(self) -> None:
         """End `run` after the batch that is under way."""
         self._stopping.set()
+
+    def _opened_output(self, state: Path) -> BatchOutput:
+        options = self._options
+        return opened_output(options.output, state, _identity(state), options.write, self.notice)
+
+    def _prepare(self, output: BatchOutput) -> None:
+        """Take the output over; wait for it where it is away."""
+        while True:
+            try:
+                return output.prepare()
+            except (TableUnavailableError, BucketUnavailableError) as error:
+                self._wait(error)
+                if self._stopping.is_set():
+                    raise
 
     def _refuse_other_kind(self, events: DataFrame | EventSource, state: Path) -> None:
         """Batches are numbered by Spark's query or by the pipeline: one checkpoint cannot have both."""
@@ -226,6 +246,9 @@ class Pipeline:
             reason = "the store's history since the snapshot was forgotten" if forgotten else "a snapshot is damaged"
             self._watcher.notice(f"{reason}: making it anew from the store")
             catalog.discard()
+        self._wait(failure)
+
+    def _wait(self, failure: Exception) -> None:
         self._failures += 1
         seconds = min(2.0 ** (self._failures - 1), _WAIT_SECONDS_MAX)
         self._watcher.notice(f"{reason_of(failure)} (trying again in {seconds:.0f} s)")
@@ -258,6 +281,7 @@ class Pipeline:
             return stream.rows, stream.batch
         if not events.isStreaming:
             raise PipelineError("the pipeline matches a stream; for a batch DataFrame use fieldfare.pipeline.match")
+        refuse_system_columns(events.columns)
         if self._options.event_time is not None:
             events = events.withColumn(APPENDED_AT, events[self._options.event_time].cast("timestamp"))
         return events, BatchInput.of

@@ -15,7 +15,15 @@ from typing import Any
 from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 
-from fieldfare.errors import FieldfareError, KafkaTopicError, OutputError, PipelineError, TableError
+from fieldfare.errors import (
+    FieldfareError,
+    KafkaTopicError,
+    KafkaUnavailableError,
+    OutputError,
+    PipelineError,
+    TableError,
+    TableUnavailableError,
+)
 from fieldfare.pipeline.remedies import reason_of
 from fieldfare.pipeline.run import OnBatch, Pipeline, PipelineOptions
 from fieldfare.pipeline.sources import EventSource
@@ -27,6 +35,7 @@ _SOUND_SECONDS = 60.0  # a pipeline that ran this long works, also where no even
 _POLL_SECONDS = 0.1
 # An output or a topic that is another's now, or gone: to open it again could end the driver that has it.
 _NEED_A_PERSON = (KafkaTopicError, OutputError, TableError)
+_PASS = (KafkaUnavailableError, TableUnavailableError)  # though they are of these
 _POOL = "spark.scheduler.pool"
 _FIFO = (
     "Spark's scheduler mode is not FAIR, so that a flood in one pipeline holds up the others: set "
@@ -160,7 +169,7 @@ class _Member:
             self.failures = 0
         self.failures, self.failed = self.failures + 1, self.failed + 1
         self.failure = str(error) if isinstance(error, FieldfareError | OSError) else reason_of(error)
-        self.may_try_again = not (self.options.until_idle or isinstance(error, _NEED_A_PERSON))
+        self.may_try_again = not (self.options.until_idle or _needs_a_person(error))
 
     def committed(self) -> None:
         """A batch was committed: it works again."""
@@ -179,6 +188,10 @@ class _Member:
     def outcome(self) -> Outcome:
         """How it ended."""
         return Outcome(self.pipeline.summary, self.failure, self.failed)
+
+
+def _needs_a_person(error: Exception) -> bool:
+    return isinstance(error, _NEED_A_PERSON) and not isinstance(error, _PASS)
 
 
 class _OnCommit(Watcher):

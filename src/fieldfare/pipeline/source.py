@@ -30,7 +30,7 @@ from fieldfare.pipeline.event_files import (
 from fieldfare.pipeline.folder_data_source import LEDGER_NAME, FolderDataSource, bucket_data_source, found_files
 from fieldfare.pipeline.ledger import Slice, divided
 from fieldfare.pipeline.stages import BatchInput
-from fieldfare.pipeline.system_columns import APPENDED_AT, FAULT
+from fieldfare.pipeline.system_columns import APPENDED_AT, FAULT, refuse_system_columns
 from fieldfare.pipeline.types import arrow_schema
 
 FAULT_TYPE = StructType([StructField(name, StringType()) for name in ("place", "reason", "raw")])
@@ -208,8 +208,6 @@ def save_text(path: Path, text: str) -> None:
 
 def with_system_columns(schema: StructType) -> StructType:
     """The schema of the stream. Every column can be NULL: in a fault all are."""
-    for name in (APPENDED_AT, FAULT):
-        if name in schema.names:
-            raise InputError(f"events have a column {name!r}, which is the pipeline's own; rename it")
+    refuse_system_columns(schema.names)
     events = [StructField(column.name, column.dataType) for column in schema.fields]
     return StructType([*events, StructField(APPENDED_AT, TimestampType()), StructField(FAULT, FAULT_TYPE)])

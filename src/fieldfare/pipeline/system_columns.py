@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fieldfare.errors import InputError
 from fieldfare.matching.arrow import unmatchable
 
 APPENDED_AT = "_appended_at"  # when the event arrived; latency counts from here
@@ -17,6 +18,13 @@ MATCHER = "_matcher"  # the matcher that serves it there
 REPORT = "_report"  # in a row that is no event: what a task did
 
 SYSTEM = (APPENDED_AT, FAULT, EVENT, PART, MATCHER, REPORT)
+
+
+def refuse_system_columns(names: Sequence[str]) -> None:
+    """Raise an InputError if events come with a column of these names, which would be dropped."""
+    for name in SYSTEM:
+        if name in names:
+            raise InputError(f"events have a column {name!r}, which is the pipeline's own; rename it")
 
 
 def without_system(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -13,6 +13,7 @@ from fieldfare.kafka.address import KafkaTopic
 from fieldfare.kafka.clients import ANSWER_SECONDS, consumer, explained
 from fieldfare.kafka.offsets import Bounds, Offsets
 from fieldfare.pipeline.event_files import plain_schema
+from fieldfare.pipeline.inferred_types import schema_of_objects
 
 _MESSAGES_MAX = 1_000
 
@@ -54,6 +55,6 @@ def schema_of(values: list[bytes], topic: KafkaTopic) -> pa.Schema:
     try:
         if not events:
             raise InputError("none of the first messages is a JSON object")
-        return plain_schema(pa.schema(list(pa.array(events).type)))
+        return plain_schema(schema_of_objects(events))
     except (pa.ArrowException, InputError, OverflowError) as error:
         raise InputError(f"{topic}: cannot tell the events' schema: {error}; give it, as in 'price DOUBLE'") from error

@@ -11,10 +11,9 @@ repeated by the library: where somebody was faster, the marker is read again, an
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,14 +22,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fieldfare.durable import make_folder, rename
-from fieldfare.errors import OutputError, TableChangedError, TableError, TableUnavailableError
+from fieldfare.errors import FieldfareError, OutputError, TableChangedError, TableError, TableUnavailableError
 from fieldfare.pipeline.output import QUARANTINE, OutputFolder
 from fieldfare.pipeline.reports import BadEvent
+from fieldfare.pipeline.tables.reached import NONE_YET, Reached
 from fieldfare.pipeline.writer import WriteOptions, output_errors
 from fieldfare.store.outputs import BATCH_ID, CommittedBatch, WrittenFile, batch_folder
 
-NONE_YET = -1  # where the id of the last batch is asked for
 _OVERTAKEN_MAX = 20  # appends in a row that somebody else's commit overtook
+_APPEND_BYTES = 512 << 20  # of files; what has gathered beyond that goes into the next commit
+_POLL_SECONDS = (0.05, 1.0)  # at least and at most, from one look at what has gathered to the next
+_TOLD_SECONDS = 30.0  # from one sentence about a table that is away to the next
 
 
 class LakeTable(Protocol):
@@ -53,24 +55,35 @@ class GatheredOutput:
     """The driver's side of an output. `state` is the checkpoint's folder, `owner` an id that lives as long."""
 
     def __init__(
-        self, table: LakeTable, state: Path, owner: str, commit_seconds: float, *, explode: bool = False
+        self,
+        table: LakeTable,
+        state: Path,
+        owner: str,
+        commit_seconds: float,
+        *,
+        explode: bool = False,
+        tell: Callable[[str], None] | None = None,
     ) -> None:
         self._table = table
         self._folder = OutputFolder(state / "gathered", owner, explode=explode)
         self._quarantine = state / "quarantine"
+        self._reached = Reached(state, str(table), str(table))
         self._commit_seconds = commit_seconds
-        self._lock = threading.Lock()  # the folder and the table are used by one thread at a time
+        self._tell = tell
+        self._told_at = -_TOLD_SECONDS
+        self._lock = threading.Lock()  # the folder and `_appended` go together
         self._appended = NONE_YET
         self._appended_at = 0.0
-        self._failure: TableError | None = None
+        self._failure: FieldfareError | None = None
         self._ending = threading.Event()
-        self._appender = threading.Thread(target=self._append_when_due, name="append-to-table", daemon=True)
+        self._appender: threading.Thread | None = None  # appends between `prepare` and `close`, alone
 
     def prepare(self) -> None:
         """Take the table over from earlier runs, and finish what they left."""
         self._folder.prepare()
         make_folder(self._quarantine)
         self._append_gathered()
+        self._appender = threading.Thread(target=self._append_when_due, name="append-to-table", daemon=True)
         self._appender.start()
 
     def task_options(self, write: WriteOptions) -> WriteOptions:
@@ -108,56 +121,86 @@ class GatheredOutput:
         return None
 
     def close(self) -> None:
-        """Append what has gathered. If the table is away, that is done at the next start."""
-        if not self._appender.is_alive():
-            return  # it was not begun, or has failed for good
+        """Append what has gathered. An error if that cannot be done now; then it is done at the next start."""
+        if self._appender is None:
+            return  # it was not begun
         self._ending.set()
         self._appender.join()
-        with suppress(TableUnavailableError, OutputError):
+        self._raise_failure()
+        try:
             self._append_gathered()
+        except (TableUnavailableError, OutputError) as error:
+            if waiting := self._folder.batches():
+                raise TableUnavailableError(f"{error}; {self._waiting(waiting)} at the next start") from error
 
     # From the folder into the table
 
     def _append_when_due(self) -> None:
         """Also when no batch comes any more, what has gathered must appear."""
-        while not self._ending.wait(min(1.0, self._commit_seconds)):
-            if time.monotonic() - self._appended_at < self._commit_seconds:
+        least, most = _POLL_SECONDS
+        while not self._ending.wait(min(most, max(least, self._commit_seconds))):
+            if time.monotonic() - self._appended_at < self._commit_seconds or not self._folder.batches():
                 continue
             try:
                 self._append_gathered()
-            except (TableUnavailableError, OutputError):
+            except (TableUnavailableError, OutputError) as error:
                 self._appended_at = time.monotonic()  # it is tried again as if it were new
-            except TableError as error:
+                self._tell_trouble(error)
+            except FieldfareError as error:
                 self._failure = error
                 return
+            except Exception as error:  # noqa: BLE001 - or nobody would hear that nothing is appended any more
+                self._failure = TableError(f"{self._table} cannot be written: {error!r}")
+                return
+
+    def _tell_trouble(self, error: FieldfareError) -> None:
+        if self._tell is not None and time.monotonic() - self._told_at >= _TOLD_SECONDS:
+            self._told_at = time.monotonic()
+            self._tell(f"{error}; {self._waiting(self._folder.batches())} then")
+
+    def _waiting(self, batches: Sequence[int]) -> str:
+        count = f"{len(batches):,} batches are" if len(batches) != 1 else "1 batch is"
+        return f"{count} safe in {self._folder.folder}, to go into the table"
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
 
     def _append_gathered(self) -> None:
-        """Bring the table up to what has gathered, and remove that."""
-        with self._lock, output_errors(self._folder.folder):
+        """Bring the table up to what has gathered, and remove that. Batches may be committed meanwhile."""
+        with output_errors(self._folder.folder):
             overtaken = 0
-            self._appended = self._table.marker()
+            self._look()
             while files := self._next_files():
                 marker = files[-1][0]
                 try:
                     self._table.append(_rows_of(files), marker)
-                    self._appended = marker
+                    self._set_appended(marker)
                 except TableChangedError as error:
                     overtaken += 1
                     if overtaken >= _OVERTAKEN_MAX:
                         raise TableUnavailableError(f"others change the table all the time: {error}") from error
-                    self._appended = self._table.marker()
-            self._remove(batch_id for batch_id in self._folder.batches() if batch_id <= self._appended)
-            self._table.tidy()
+                    self._look()
+            self._remove_appended()
+            with suppress(TableError):  # old versions cost time, and the next commit tries again
+                self._table.tidy()
             self._appended_at = time.monotonic()
 
+    def _look(self) -> None:
+        marker = self._table.marker()
+        self._reached.require(marker)
+        self._set_appended(marker)
+
+    def _set_appended(self, marker: int) -> None:
+        with self._lock:
+            self._appended = marker
+        if marker != NONE_YET:
+            self._reached.remember(marker)
+
     def _next_files(self) -> list[tuple[int, Path]]:
-        """The files of the batches that are not in the table, with their ids, as far as they have the same columns."""
+        """Files of batches that are not in the table, with their ids: of one commit, and with the same columns."""
         found: list[tuple[int, Path]] = []
-        schema: pa.Schema | None = None
+        nbytes, schema = 0, None
         for batch_id in self._folder.batches():
             if batch_id <= self._appended:
                 continue
@@ -165,17 +208,29 @@ class GatheredOutput:
             paths = [batch.folder / file.path for file in batch.files]
             schemas = [pq.read_schema(path) for path in paths]
             schema = schema or next(iter(schemas), None)
-            if any(each != schema for each in schemas):
+            nbytes += batch.bytes
+            if found and (nbytes > _APPEND_BYTES or any(each != schema for each in schemas)):
                 break
             found += [(batch_id, path) for path in paths]
         return found
 
-    def _remove(self, batch_ids: Iterable[int]) -> None:
-        for batch_id in batch_ids:
+    def _remove_appended(self) -> None:
+        """Remove what is in the table, and batches without rows, of which the table knows nothing.
+
+        Spark may ask for the last batch again, so that one stays.
+        """
+        gathered = self._folder.batches()
+        doomed = [batch_id for batch_id in gathered if batch_id <= self._appended]
+        doomed += [
+            batch_id
+            for batch_id in gathered[:-1]
+            if batch_id > self._appended and not self._folder.read_commit(batch_id).files
+        ]
+        for batch_id in doomed:
             folder = batch_folder(self._folder.folder, batch_id)
             if (folder / QUARANTINE).exists():
                 rename(folder / QUARANTINE, self._quarantine / f"{batch_id}.jsonl")
-            shutil.rmtree(folder)
+            self._folder.remove(batch_id)
 
 
 def _rows_of(files: Sequence[tuple[int, Path]]) -> pa.RecordBatchReader:

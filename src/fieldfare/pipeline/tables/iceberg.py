@@ -13,10 +13,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from fieldfare.errors import MissingDependencyError, TableChangedError, TableError, TableUnavailableError
+from fieldfare.errors import (
+    FieldfareError,
+    InputError,
+    MissingDependencyError,
+    TableChangedError,
+    TableError,
+    TableUnavailableError,
+)
 from fieldfare.pipeline.secrets import without_secrets
 from fieldfare.pipeline.tables.address import LakeTableSink
-from fieldfare.pipeline.tables.gathering import NONE_YET
+from fieldfare.pipeline.tables.reached import NONE_YET
 
 try:
     from pyiceberg.catalog import Catalog, load_catalog
@@ -27,6 +34,7 @@ except ImportError as error:
     raise MissingDependencyError("Iceberg tables need pyiceberg: pip install 'fieldfare[tables]'") from error
 
 SNAPSHOTS_MAX = 50  # of ours; a commit takes six times as long with 300
+_CATALOG = "fieldfare"  # readers of the SQLite file need the name
 _OWNER = "fieldfare.owner"
 _PROPERTIES = {
     TableProperties.COMMIT_NUM_RETRIES: "0",  # a stale append that is repeated would be there twice
@@ -43,6 +51,9 @@ class IcebergLakeTable:
         self._key = f"fieldfare.batch.{owner}"
         self._catalog: Catalog | None = None
         self._table: Table | None = None
+
+    def __str__(self) -> str:
+        return str(self._sink)
 
     def marker(self) -> int:
         """The last batch that is in the table's newest version."""
@@ -63,7 +74,9 @@ class IcebergLakeTable:
                     transaction.set_properties(_PROPERTIES)
                 raise TableChangedError(f"{self._sink}: the library's own retries had to be switched off")
             with table.transaction() as transaction:
-                transaction.append(rows, snapshot_properties={_OWNER: self._owner})
+                # Into partitions the library writes only what is in memory; a commit is bounded.
+                data = rows if table.spec().is_unpartitioned() else rows.read_all()
+                transaction.append(data, snapshot_properties={_OWNER: self._owner})
                 transaction.set_properties({self._key: str(marker)})
             self._table = table
 
@@ -71,10 +84,13 @@ class IcebergLakeTable:
         """Drop the oldest of our snapshots, if there are too many; what they hold is in the newer ones too."""
         if self._table is None:
             return
+        named = {reference.snapshot_id for reference in self._table.metadata.refs.values()}  # a branch, or a tag
         ours = [
             snapshot.snapshot_id
             for snapshot in self._table.snapshots()
-            if snapshot.summary is not None and snapshot.summary.additional_properties.get(_OWNER) == self._owner
+            if snapshot.snapshot_id not in named
+            and snapshot.summary is not None
+            and snapshot.summary.additional_properties.get(_OWNER) == self._owner
         ]
         if len(ours) > SNAPSHOTS_MAX:
             with self._errors():
@@ -85,10 +101,13 @@ class IcebergLakeTable:
             settings = dict(self._sink.settings)
             if self._sink.place:
                 folder = Path(self._sink.place).absolute()
+                if set("#?%") & set(str(folder)):
+                    raise InputError(f"{folder}: readers would look elsewhere: use a folder without '#', '?' and '%'")
                 folder.mkdir(parents=True, exist_ok=True)
-                own = {"type": "sql", "uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": folder.as_uri()}
+                # Not `as_uri`: readers take the path of a URL as it stands, and a space in it must stay one.
+                own = {"type": "sql", "uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": f"file://{folder}"}
                 settings = own | settings
-            self._catalog = load_catalog("fieldfare", **settings)
+            self._catalog = load_catalog(_CATALOG, **settings)
         return self._catalog
 
     def _made(self, schema: pa.Schema) -> Table:
@@ -102,7 +121,9 @@ class IcebergLakeTable:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (CommitFailedException, TableAlreadyExistsError) as error:
+        except FieldfareError:
+            raise
+        except (CommitFailedException, TableAlreadyExistsError, NoSuchTableError) as error:
             raise TableChangedError(f"{self._sink}: {self._said(error)}") from None
         except ValueError as error:
             raise TableError(
@@ -110,3 +131,5 @@ class IcebergLakeTable:
             ) from None
         except (RESTError, SQLAlchemyError, OSError) as error:
             raise TableUnavailableError(f"{self._sink}: {self._said(error)}: it is tried again") from None
+        except Exception as error:  # noqa: BLE001 - what a library of a catalog or a store raises, is not known
+            raise TableError(f"{self._sink} cannot be written: {self._said(error)}: use another table") from None

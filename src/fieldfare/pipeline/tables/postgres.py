@@ -27,8 +27,8 @@ from fieldfare.durable import make_folder
 from fieldfare.errors import MissingDependencyError, TableError, TableUnavailableError
 from fieldfare.pipeline.reports import BadEvent
 from fieldfare.pipeline.tables.address import PostgresSink
-from fieldfare.pipeline.tables.gathering import NONE_YET
 from fieldfare.pipeline.tables.postgres_rows import UnstorableRow, column_type, csv_pieces
+from fieldfare.pipeline.tables.reached import NONE_YET, Reached
 from fieldfare.pipeline.writer import WriteOptions, output_errors
 from fieldfare.store.outputs import BATCH_ID, CommittedBatch, WrittenFile
 
@@ -49,6 +49,7 @@ class PostgresOutput:
         self._sink, self._owner = sink, owner
         self._run = uuid.uuid4().hex
         self._staging = state / "postgres_staging"
+        self._reached = Reached(state, str(sink), f"{sink.address} {sink.table}")
         self._table = sql.Identifier(*sink.table.split("."))
         self._dead_letters = sql.Identifier(*f"{sink.table}_dead_letters".split("."))
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
@@ -126,6 +127,7 @@ class PostgresOutput:
                     (batch_id, self._owner),
                 )
         self._last = batch_id
+        self._reached.remember(batch_id, has_rows=any(file.rows for file in files))
         for stage in self._staging.glob(f"{batch_id}-*"):
             shutil.rmtree(stage, ignore_errors=True)
 
@@ -153,7 +155,12 @@ class PostgresOutput:
             )
         if found[1] != self._run:
             raise TableError(f"{self._sink}: another driver writes this output now; this one ends")
+        self._reached.require(int(found[0]), is_there=self._is_there(connection))
         return int(found[0])
+
+    def _is_there(self, connection: psycopg.Connection[tuple[Any, ...]]) -> bool:
+        found = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (self._table.as_string(connection),))
+        return bool((found.fetchone() or (False,))[0])
 
     def _copy(
         self,
