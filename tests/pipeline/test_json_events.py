@@ -78,3 +78,11 @@ def test_columns_that_structs_cannot_have_are_read_in_dicts() -> None:
         assert events._plain is None
         columns, reasons = events.decoded([json.dumps({name: 1}).encode()])
         assert (columns[0].to_pylist(), reasons) == ([1], [None])
+
+
+def test_names_beyond_ascii_are_found_beside_inner_objects() -> None:
+    schema = pa.schema([("größe", pa.int64()), ("ort", pa.struct([("straße", pa.string())]))])
+    line = json.dumps({"größe": 1, "ort": {"straße": "x"}}).encode()
+    columns, reasons = JsonEvents(schema).decoded([line])
+    assert [column.to_pylist() for column in columns] == [[1], [{"straße": "x"}]]
+    assert reasons == [None]

@@ -237,8 +237,14 @@ def _lines(stream: BinaryIO) -> Iterator[bytes]:
 
 def _object_type(fields: Sequence[pa.Field]) -> Any:
     """The type of objects with these fields, of which any may be missing or null."""
-    columns = {field.name: _value_type(field.type) for field in fields}
+    columns = {_found_by_msgspec(field.name): _value_type(field.type) for field in fields}
     return TypedDict("_Object", columns, total=False)  # type: ignore[operator]
+
+
+def _found_by_msgspec(name: str) -> str:
+    """The name, with its UTF-8 kept by Python: msgspec does not find keys beyond ASCII in a TypedDict without that."""
+    msgspec.json.encode(name)
+    return name
 
 
 def _value_type(kind: pa.DataType) -> Any:
