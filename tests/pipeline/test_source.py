@@ -247,6 +247,17 @@ def test_times_are_the_same_in_every_zone(feed: Feed) -> None:
     assert moments == [Row(at=1719835200, appended=1_700_000_001)]
 
 
+def test_a_checkpoint_does_not_go_on_in_another_folder(feed: Feed, tmp_path: Path) -> None:
+    """Its files could have the names of those that were read."""
+    feed.put("a.jsonl", b'{"id":1}\n')
+    stream_folder(feed.spark, FolderSource(feed.folder, tmp_path / "files"))
+    moved = feed.folder.rename(tmp_path / "moved")
+    with pytest.raises(InputError, match=r"this checkpoint has read .*; if the folder was moved, remove") as refused:
+        stream_folder(feed.spark, FolderSource(moved, tmp_path / "files"))
+    Path(str(refused.value).rpartition(" ")[2]).unlink()
+    stream_folder(feed.spark, FolderSource(moved, tmp_path / "files"))
+
+
 def test_what_cannot_be_read_from_is_an_error(feed: Feed, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such folder"):
         stream_folder(feed.spark, FolderSource(tmp_path / "nowhere", tmp_path / "files"))

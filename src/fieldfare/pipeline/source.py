@@ -37,7 +37,7 @@ FAULT_TYPE = StructType([StructField(name, StringType()) for name in ("place", "
 _TASK_EVENTS_MIN = 2_000  # fewer are not worth a task of their own
 _INFERRED_FILES = 10
 FORMATS = {"json": Format.JSON_LINES, "csv": Format.CSV, "parquet": Format.PARQUET}
-_FORMAT, _SCHEMA = "format", "schema.json"  # in the ledger's folder: what an earlier run saw
+_PLACE, _FORMAT, _SCHEMA = "place", "format", "schema.json"  # in the ledger's folder: what an earlier run saw
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,7 @@ def stream_folder(spark: SparkSession, source: FolderSource) -> SliceStream:
     `_appended_at` is the time of the file's last change. An event that cannot be read has only NULLs, and a `_fault`.
     """
     folder = event_folder(source.folder)
+    _require_same_place(source, folder)
     file_format = _format(source)
     schema = with_system_columns(_schema(spark, source, file_format))
     if source.format is None:
@@ -150,6 +151,18 @@ def event_folder(place: Path | Bucket) -> EventPath:
     from fieldfare.pipeline.bucket.files import ObjectPath
 
     return ObjectPath(place)
+
+
+def _require_same_place(source: FolderSource, folder: EventPath) -> None:
+    """Raise an InputError if the ledger has the names of another folder: files of these names would not be read."""
+    saved = source.ledger / _PLACE
+    save_text(saved, str(folder))
+    known = saved.read_text(encoding="utf-8")
+    if known != str(folder):
+        raise InputError(
+            f"{folder}: this checkpoint has read {known}, and would take files of the same names for those that it "
+            f"has read: use a new checkpoint and a new output; if the folder was moved, remove {saved}"
+        )
 
 
 def _telling_files(folder: EventPath) -> list[EventPath]:
