@@ -326,6 +326,19 @@ def test_one_bad_line_among_the_first_does_not_decide(tmp_path: Path) -> None:
     }
 
 
+def test_inner_values_that_are_empty_at_first(tmp_path: Path) -> None:
+    """Empty lists are of text, as columns without values are; objects without fields have no column."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"id":1,"meta":{},"tags":[],"at":{"x":null,"inner":{}},"lists":[[]],"objects":[{}]}\n')
+    inferred = inferred_schema([path], Format.JSON_LINES)
+    assert {field.name: field.type for field in inferred} == {
+        "id": pa.int64(),
+        "tags": pa.list_(pa.string()),
+        "at": pa.struct({"x": pa.string()}),
+        "lists": pa.list_(pa.list_(pa.string())),
+    }
+
+
 def test_a_column_without_a_type_is_named(tmp_path: Path) -> None:
     lines, times = tmp_path / "a.jsonl", tmp_path / "b.parquet"
     lines.write_bytes(b'{"id":1,"note":2}\n{"id":2,"note":"x"}\n')

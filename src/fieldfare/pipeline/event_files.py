@@ -97,7 +97,22 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     for field in schema:
         if pa.types.is_time(field.type):
             raise InputError(f"column {field.name!r} is {field.type}, which Spark cannot pass on: name the others")
-    return pa.schema([pa.field(field.name, _PLAIN.get(kind := _decoded(field.type), kind)) for field in schema])
+    plain = [(field.name, kind) for field in schema if (kind := _plain(field.type)) is not None]
+    if not plain:
+        raise InputError("the events have no columns with values")
+    return pa.schema(plain)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType | None:
+    """A type that Spark has for the same values. None for objects without fields, which no file can hold."""
+    kind = _decoded(kind)
+    if pa.types.is_struct(kind):
+        fields = [(field.name, inner) for field in kind if (inner := _plain(field.type)) is not None]
+        return pa.struct(fields) if fields else None
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        item = _plain(kind.value_type)
+        return None if item is None else pa.list_(item)
+    return _PLAIN.get(kind, kind)
 
 
 def _parquet_schema(paths: Sequence[EventPath]) -> pa.Schema:
@@ -130,6 +145,9 @@ _PLAIN = {  # types that Spark has not, and what can hold their values
     pa.uint16(): pa.int32(),
     pa.uint32(): pa.int64(),
     pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    pa.large_string(): pa.string(),
+    pa.large_binary(): pa.binary(),
 }
 
 
@@ -264,8 +282,10 @@ def _family(kind: pa.DataType) -> str:
         return "string"
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return "time"
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return "list"
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return "binary"
     return str(kind) if not pa.types.is_nested(kind) else type(kind).__name__
 
 
