@@ -76,7 +76,7 @@ def run(
         str | None,
         typer.Option(
             "--format",
-            help="What the files are: json, csv or parquet; messages: json, avro.",
+            help="What the files are: json, csv or parquet; messages: json, avro or protobuf.",
             show_default="from files",
         ),
     ] = None,
