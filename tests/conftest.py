@@ -47,8 +47,9 @@ if SPARK_PYTHON not in _PYTHON_PATH:  # pytest-xdist's workers have it from thei
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [SPARK_PYTHON, *_PYTHON_PATH]))
 
 # What starts processes or a JVM, or lasts for long, is marked `slow`, and `make check` leaves it out: these files, and
-# every test that uses one of these fixtures. Files are named by their folder and name, the longest first, which is the
-# order in which they run, so that workers side by side end at about the same time.
+# every test that uses one of these fixtures; where one test of a file does, it has the mark itself. Files are named by
+# their folder and name, the longest first, which is the order in which they run, so that workers side by side end at
+# about the same time.
 _SLOW_FILES = (
     "faults/test_driver",
     "pipeline/test_pipeline",

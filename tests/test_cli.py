@@ -84,6 +84,7 @@ def test_a_missing_file_is_one_message_and_exit_code_2() -> None:
     assert ended.stderr == "Error: missing.csv: there is no such file\n"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("files")
 def test_in_a_real_process(files: Path) -> None:
     program = "from fieldfare.cli import app; app()"
@@ -141,6 +142,7 @@ def without(packages: tuple[str, ...], *arguments: str) -> subprocess.CompletedP
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("packages", "arguments"),
     [
@@ -162,6 +164,7 @@ def test_without_the_extra_for_the_service_it_says_what_to_install(
     assert ended.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("files")
 def test_tokens_and_settings_need_no_extra() -> None:
     assert without(_SERVICE_PACKAGES, "tokens", "create", "--publish", "*").returncode == 0

@@ -108,6 +108,7 @@ def test_an_empty_index_can_be_saved(tmp_path: Path) -> None:
     assert fieldfare.Index.load(tmp_path / "empty").match_table(pa.table({"x": [1]})).to_pylist() == [[]]
 
 
+@pytest.mark.slow
 def test_another_process_maps_the_same_file(saved: Path) -> None:
     program = """
 import sys, fieldfare

@@ -523,6 +523,7 @@ print(len(told), told)
 """
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_run_in_another_process() -> None:
     """Sets of strings have another order in every process."""
     runs = [
