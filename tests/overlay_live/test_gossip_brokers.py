@@ -62,6 +62,7 @@ class Brokers:
             assert shown.returncode == 0, shown.stderr
             if all(text in shown.stdout for text in texts):
                 return shown.stdout
+            time.sleep(0.5)  # a process for each look would starve those that it looks at
         raise AssertionError(f"never shown: {texts}\n{shown.stdout}")
 
 
@@ -94,6 +95,7 @@ def test_they_are_shown_and_one_whose_disk_is_gone_is_retired(brokers: Brokers) 
         async with asyncio.timeout(_PATIENCE_SECONDS):
             while (status := await subscribe(brokers.urls[1])) != 201:
                 assert status == 503
+                await asyncio.sleep(0.1)
 
     asyncio.run(made())
     assert "Away" not in brokers.shown("edge-b")
