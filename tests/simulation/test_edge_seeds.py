@@ -15,7 +15,7 @@ from fieldfare.routing.publishers import Publishers
 from fieldfare.simulation.disk import SimulatedLog
 from fieldfare.simulation.host import SimulatedHost
 
-SEEDS = int(os.environ.get("FIELDFARE_SEEDS", "150"))
+SEEDS = int(os.environ.get("FIELDFARE_SEEDS", "100"))
 ONLY = os.environ.get("FIELDFARE_SEED")
 PARTS = 10  # so that they can run side by side
 
