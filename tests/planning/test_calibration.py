@@ -19,7 +19,8 @@ from fieldfare.planning.live_ways import edge_station
 
 COSTS = reference_costs()
 MATCH = COSTS.match[Shape.RANGES]
-_FITTED = ("round", "event", "write", "frame", "message", "kept_event", "kept_message", "delay", "byte", "change")
+_KEPT = ("kept_round", "kept_event", "kept_message", "flush")
+_FITTED = ("round", "event", "write", "frame", "message", "delay", "byte", "change", *_KEPT)
 
 
 def runs_of(cost: EdgeCost) -> EdgeRuns:
@@ -32,11 +33,16 @@ def runs_of(cost: EdgeCost) -> EdgeRuns:
         seconds += size * (1.0 + deliveries) * cost.byte_seconds + MATCH.seconds(subscriptions, deliveries)
         return Saturated(subscriptions, deliveries, seconds, 0.0, 1.0 + subscriptions * cost.change_seconds)
 
-    def paced(events: float) -> Paced:
+    def paced(events: float, *, is_kept: bool = False) -> Paced:
         deliveries = events * 10.0
         each = cost.write_seconds + cost.frame_seconds + cost.message_seconds
         seconds = cost.round_seconds + events * cost.event_seconds + deliveries * each
         p50 = cost.delay_seconds + cost.round_seconds + deliveries * each / 2 + cost.tail_seconds * math.log(2, 100)
+        if is_kept:
+            seconds += (
+                cost.kept_round_seconds + events * cost.kept_event_seconds + deliveries * cost.kept_message_seconds
+            )
+            p50 += cost.kept_round_seconds + cost.flush_seconds
         return Paced(events, deliveries, seconds, p50, p50 + cost.tail_seconds)
 
     return EdgeRuns(
@@ -48,6 +54,7 @@ def runs_of(cost: EdgeCost) -> EdgeRuns:
         kept_many=saturated(1_000, 100.0, is_kept=True),
         slow=paced(1.5),
         quick=paced(10.0),
+        kept_slow=paced(1.5, is_kept=True),
     )
 
 

@@ -77,9 +77,10 @@ class EdgeCost(msgspec.Struct, frozen=True, kw_only=True):
     write_seconds: Cost  # to begin a write to a connection
     frame_seconds: Cost  # to begin a frame in it, for a subscription
     message_seconds: Cost  # for each delivery in that
-    kept_event_seconds: Cost  # more for an event that is kept on disk
+    kept_round_seconds: Cost  # more for a round whose events are kept on disk
+    kept_event_seconds: Cost  # more for each of those
     kept_message_seconds: Cost  # more for each of its deliveries, which is acknowledged
-    flush_seconds: Cost  # to bring a round to the disk
+    flush_seconds: Cost  # that a round waits for the disk, while the edge does something else
     delay_seconds: Cost  # from a publisher to a subscriber, beside rounds: sockets, two clients
     byte_seconds: Cost  # for each byte that is read or written
     tail_seconds: Cost

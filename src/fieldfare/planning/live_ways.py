@@ -35,7 +35,7 @@ def one_edge(application: Application, costs: Costs) -> Work:
     """`fieldfare serve`."""
     station = edge_station(application, costs, application.subscriptions)
     return Work(
-        paths=(Path(1.0, (station,), costs.edge.delay_seconds),),
+        paths=(Path(1.0, (station,), edge_delay(application, costs)),),
         members=1,
         member_bytes=edge_bytes(application, costs, 1),
         member_network=_larger(application, costs, 1.0, application.matches_per_event),
@@ -55,8 +55,8 @@ def star(application: Application, costs: Costs, edges: int) -> Work:
         costs={"links": costs.link.event_seconds * (1.0 + reached)},
         tail_seconds=costs.link.tail_seconds,
     )
-    delay = costs.edge.delay_seconds
-    hops = delay + 2 * costs.link.hop_seconds + application.network_seconds
+    delay = edge_delay(application, costs)
+    hops = edge_delay(application, costs, 2.0) + 2 * costs.link.hop_seconds + application.network_seconds
     moved = application.event_bytes + costs.link.event_bytes
     carried = _larger(application, costs, 1.0, application.matches_per_event)
     return Work(
@@ -83,8 +83,9 @@ def tree(application: Application, costs: Costs, brokers: int) -> Work:
     broker = _shared_edge(application, costs, brokers, arrivals, links=2.0 * crossed, origins=1.0 + crossed)
     moved = application.event_bytes + costs.link.event_bytes
     carried = _larger(application, costs, 1.0, application.matches_per_event)
-    delay = costs.edge.delay_seconds
-    hops = delay + distance * costs.link.hop_seconds + application.network_seconds
+    delay = edge_delay(application, costs)
+    hops = edge_delay(application, costs, 1.0 + distance) + distance * costs.link.hop_seconds
+    hops += application.network_seconds
     return Work(
         paths=(Path(local, (broker,), delay), Path(1.0 - local, (broker,) * (1 + round(distance)), hops)),
         members=brokers,
@@ -188,8 +189,14 @@ def _shared_edge(
 
 
 def _edge_round(application: Application, costs: Costs) -> float:
-    flush = costs.edge.flush_seconds if application.durability is Durability.DISK else 0.0
-    return costs.edge.round_seconds + flush
+    kept = costs.edge.kept_round_seconds if application.durability is Durability.DISK else 0.0
+    return costs.edge.round_seconds + kept
+
+
+def edge_delay(application: Application, costs: Costs, edges: float = 1.0) -> float:
+    """What a delivery waits for beside rounds, where it passes so many edges: sockets, and disks."""
+    flushes = edges if application.durability is Durability.DISK else 0.0
+    return costs.edge.delay_seconds + flushes * costs.edge.flush_seconds
 
 
 def _reached(application: Application, costs: Costs, edges: int) -> tuple[float, float]:

@@ -11,7 +11,7 @@ import math
 
 from fieldfare.planning.application import Application, Clustering, Delivery, Durability
 from fieldfare.planning.costs import Costs
-from fieldfare.planning.live_ways import edge_bytes, edge_station
+from fieldfare.planning.live_ways import edge_bytes, edge_delay, edge_station
 from fieldfare.planning.stations import Station
 from fieldfare.planning.ways import Way, WayKind
 from fieldfare.planning.work import Path, Work
@@ -38,7 +38,7 @@ def on_spark(application: Application, way: Way, costs: Costs, interval_seconds:
     notes = []
     if application.delivery is Delivery.CLIENTS:
         edge = edge_station(application, costs, 0)
-        stations, delay = (edge, station, edge), costs.edge.delay_seconds
+        stations, delay = (edge, station, edge), edge_delay(application, costs)
         helpers, helper_bytes = 1, edge_bytes(application, costs, 1)
         bytes_each = application.event_bytes + costs.edge.delivery_bytes
         helper_network = bytes_each * max(2.0, 1.0 + application.matches_per_event)

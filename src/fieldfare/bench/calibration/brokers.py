@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
-import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,7 +20,6 @@ from fieldfare.bench.broker.servers import OURS, Guarantee
 from fieldfare.bench.broker.workers import Pace, Saturate
 from fieldfare.bench.overlay.crew import overlay_crew
 from fieldfare.bench.overlay.fieldfare_system import BEST_EFFORT
-from fieldfare.durable import flush_data
 from fieldfare.planning.costs import EdgeCost, LinkCost, MatchCost
 
 _SECONDS = 2.0
@@ -75,18 +71,17 @@ class EdgeRuns:
     kept_many: Saturated
     slow: Paced
     quick: Paced
+    kept_slow: Paced
 
 
 def edge_cost(reference: EdgeCost, match: MatchCost, progress: Callable[[str], None]) -> EdgeCost:
     """Costs of an edge; what is not measured here is as in the reference."""
-    return replace(edge_cost_of(_edge_runs(progress), reference, match), flush_seconds=_flush_seconds())
+    return edge_cost_of(_edge_runs(progress), reference, match)
 
 
 def _edge_runs(progress: Callable[[str], None]) -> EdgeRuns:
     progress("an edge, at fixed rates")
-    with crew(OURS, OURS.volatile, make_load(_POPULAR, 1_000, 0.01), Setting()) as workers:
-        workers.run(Pace(0.5, _MANY_PER_SECOND))
-        slow, quick = (_paced(workers, rate) for rate in (_FEW_PER_SECOND, _MANY_PER_SECOND))
+    (slow, quick), (kept_slow, _) = (_paced_runs(guarantee) for guarantee in (OURS.volatile, OURS.durable))
     selective, popular = make_load(_SELECTIVE, 100, 1e-4), make_load(_POPULAR, 100, 0.1)
     progress("an edge, few deliveries for each event")
     few = _saturated(OURS.volatile, selective)
@@ -98,7 +93,7 @@ def _edge_runs(progress: Callable[[str], None]) -> EdgeRuns:
     large = _saturated(OURS.volatile, _padded(make_load(_POPULAR, 100, 0.01), _PADDING))
     progress("an edge, events that are kept")
     kept_few, kept_many = (_saturated(OURS.durable, load) for load in (selective, popular))
-    return EdgeRuns(few, many, grouped, large, kept_few, kept_many, slow, quick)
+    return EdgeRuns(few, many, grouped, large, kept_few, kept_many, slow, quick, kept_slow)
 
 
 def edge_cost_of(runs: EdgeRuns, reference: EdgeCost, match: MatchCost) -> EdgeCost:
@@ -119,6 +114,9 @@ def edge_cost_of(runs: EdgeRuns, reference: EdgeCost, match: MatchCost) -> EdgeC
     each = quick.cpu_seconds - slow.cpu_seconds - event * (quick.events - slow.events)
     each = max(0.0, each / (quick.deliveries - slow.deliveries))
     round_seconds = max(1e-5, slow.cpu_seconds - event * slow.events - each * slow.deliveries)
+    kept_event = max(0.0, kept[0] - few.deliveries * kept_message)
+    kept_round = runs.kept_slow.cpu_seconds - slow.cpu_seconds
+    kept_round = max(0.0, kept_round - slow.events * kept_event - slow.deliveries * kept_message)
     tail = max(0.0, slow.p99_seconds - slow.p50_seconds)
     changes = few.cpu_seconds_before - many.cpu_seconds_before  # both have started, and taken as many connections
     return replace(
@@ -128,8 +126,10 @@ def edge_cost_of(runs: EdgeRuns, reference: EdgeCost, match: MatchCost) -> EdgeC
         write_seconds=max(each - message - frame, 1e-7),
         frame_seconds=frame,
         message_seconds=message,
-        kept_event_seconds=max(0.0, kept[0] - few.deliveries * kept_message),
+        kept_round_seconds=kept_round,
+        kept_event_seconds=kept_event,
         kept_message_seconds=kept_message,
+        flush_seconds=max(0.0, runs.kept_slow.p50_seconds - slow.p50_seconds - kept_round),
         delay_seconds=max(0.0, slow.p50_seconds - round_seconds - slow.deliveries * each / 2 - tail / _TAIL),
         byte_seconds=max(0.0, of_padding) / _PADDING / (1.0 + runs.large.deliveries),
         tail_seconds=tail,
@@ -183,6 +183,13 @@ def _saturated(guarantee: Guarantee | None, load: Load) -> Saturated:
         return Saturated(count, found.deliveries / found.events, _cpu(found), _grown(workers) / count, before)
 
 
+def _paced_runs(guarantee: Guarantee | None) -> tuple[Paced, Paced]:
+    load = make_load(_POPULAR, 1_000, 0.01)
+    with crew(OURS, guarantee or OURS.volatile, load, Setting()) as workers:
+        workers.run(Pace(0.5, _MANY_PER_SECOND))
+        return _paced(workers, _FEW_PER_SECOND), _paced(workers, _MANY_PER_SECOND)
+
+
 def _paced(workers: Crew, rate: float) -> Paced:
     run = workers.run(Pace(_SECONDS, rate), is_recording=True)
     ticks = _SECONDS * _TICKS_PER_SECOND
@@ -208,15 +215,3 @@ def _percentiles(run: Run) -> tuple[float, float]:
     settled = run.waits_ms[run.numbers >= run.events * 0.2]
     p50, p99 = (np.quantile(settled, (0.5, 0.99)) / 1e3).tolist()
     return p50, p99
-
-
-def _flush_seconds() -> float:
-    """The median time to bring a little to the disk, where temporary files are."""
-    times = []
-    with tempfile.TemporaryFile() as file:
-        for _ in range(40):
-            os.write(file.fileno(), b"x" * 4_096)
-            began = time.perf_counter()
-            flush_data(file.fileno())
-            times.append(time.perf_counter() - began)
-    return float(np.median(times))

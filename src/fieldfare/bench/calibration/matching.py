@@ -25,6 +25,7 @@ _EVENTS, _BATCH, _REPEATS = 16_384, 2_048, 16
 _WIDTH = 50.0
 _WIDE = Size(40_000, 250.0, _EVENTS)
 _CALLS = 60
+_CACHE_BYTES = 8 * 1024 * 1024
 
 
 def match_costs(reference: dict[Shape, MatchCost], progress: Callable[[str], None]) -> dict[Shape, MatchCost]:
@@ -45,7 +46,7 @@ def _measured(
     per_match: float,
     progress: Callable[[str], None],
 ) -> MatchCost:
-    seconds, bytes_each, call_seconds, table_call_seconds = [], 0.0, 0.0, 0.0
+    seconds = []
     own_match = reference.match_seconds if shape is Shape.PLACES else per_match
     for size in sizes:
         progress(f"matching {size:,} {shape}")
@@ -54,16 +55,15 @@ def _measured(
         matches = _matches(engine)
         taken = min(_seconds(engine, _BATCH)) / _BATCH
         seconds.append(max(taken - own_match * matches, 0.1 * taken))
-        bytes_each = engine.index.nbytes / size
-        call_seconds = max(0.0, _call_seconds(engine, workload) - taken)
-        table_call_seconds = max(0.0, _table_call_seconds(engine) - taken)
+    call_seconds = max(0.0, _call_seconds(engine, workload) - taken)
+    table_call_seconds = max(0.0, _table_call_seconds(engine) - taken)
     return MatchCost(
         subscriptions=sizes,
         event_seconds=tuple(np.maximum.accumulate(seconds).tolist()),
         match_seconds=own_match,
         call_seconds=call_seconds,
         table_call_seconds=table_call_seconds,
-        bytes_per_subscription=bytes_each,
+        bytes_per_subscription=engine.index.nbytes / sizes[-1],
         in_vain_share=reference.in_vain_share,
     )
 
@@ -93,21 +93,21 @@ def _seconds(engine: OurEngine, batch: int) -> Iterator[float]:
 
 def _table_call_seconds(engine: OurEngine) -> float:
     """A call for one event, as a program makes it that has its events in tables."""
-    times = []
-    for start in range(_CALLS):
-        began = time.thread_time()
-        engine.match(start, start + 1)
-        times.append(time.thread_time() - began)
-    return float(np.median(times))
+    return _cold_seconds(lambda number: engine.match(number, number + 1))
 
 
 def _call_seconds(engine: OurEngine, workload: Workload) -> float:
     """A call for one event, as an edge makes it."""
     rows = workload.events.slice(0, _CALLS).to_pylist()
-    engine.index.match_rows(rows[:1])
-    times = []
-    for row in rows:
+    return _cold_seconds(lambda number: engine.index.match_rows([rows[number]]))
+
+
+def _cold_seconds(call: Callable[[int], object]) -> float:
+    """The median of calls; between two of them the caches are used for something else, as they are at a calm rate."""
+    other, times = np.zeros(_CACHE_BYTES // 8), []
+    for number in range(_CALLS):
+        other += 1.0
         began = time.thread_time()
-        engine.index.match_rows([row])
+        call(number)
         times.append(time.thread_time() - began)
-    return float(np.median(times))
+    return float(np.median(times[1:]))
