@@ -46,6 +46,7 @@ def test_json_is_the_plan() -> None:
 
 def test_a_preset_as_toml_plans_the_same() -> None:
     written = runner.invoke(app, ["plan", "feeds", "--toml"]).stdout
+    assert written.count('\n    "') == len(PRESETS["feeds"].application.assumptions)
     Path("mine.toml").write_text(written)
     first, second = (runner.invoke(app, ["plan", name, "--json"]).stdout for name in ("feeds", "mine.toml"))
     assert json.loads(first) == json.loads(second)

@@ -123,7 +123,7 @@ class Application(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         for key, value in msgspec.to_builtins(self).items():
             if value is None:
                 lines.append(f"# {key} is not set")
-            elif isinstance(value, list):
+            elif isinstance(value, list | tuple):
                 lines += [f"{key} = [", *(f"    {_text(item)}," for item in value), "]"]
             else:
                 lines.append(f"{key} = {_text(value)}")
