@@ -32,7 +32,7 @@ async def connected(**options: Any) -> AsyncIterator[tuple[Served, Client]]:
 
 
 def at_edge(served: Served) -> int:
-    return len(list(served.edge.takers))
+    return len(list(served.edge.parts.takers))
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -211,7 +211,7 @@ def test_what_waits_in_a_client_is_bounded_over_all_its_subscriptions() -> None:
                 await client.publish("traffic", [{"n": n} for n in range(start, start + 5)])
                 await client.topics()
                 peaks.append(_buffered(subscriptions))
-                in_flight = sum(len(taker.in_flight) for taker in served.edge.takers)
+                in_flight = sum(len(taker.in_flight) for taker in served.edge.parts.takers)
                 assert in_flight <= 300
             assert 200 <= max(peaks) <= 300
             received = await asyncio.gather(*(_take(each, 50) for each in subscriptions))
@@ -233,7 +233,7 @@ def test_a_busy_subscription_has_a_larger_window_at_the_edge() -> None:
             for start in range(0, 5000, 100):
                 await client.publish("traffic", [{"n": n} for n in range(start, start + 100)])
                 assert await _take(busy, 100) == list(range(start, start + 100))
-            windows = {taker.id: taker.window for taker in served.edge.takers}
+            windows = {taker.id: taker.window for taker in served.edge.parts.takers}
             assert windows[busy.id] >= 64
             assert windows[unread.id] == 16
 

@@ -57,7 +57,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 def unsettled(served: Served, name: str) -> int:
-    taker = served.edge.takers.get("acme", name)
+    taker = served.edge.parts.takers.get("acme", name)
     assert taker is not None
     return len(taker.waiting) + len(taker.in_flight) + len(taker.outstanding or ())
 
@@ -197,7 +197,7 @@ def test_an_application_that_is_ended_in_the_middle_loses_and_doubles_nothing(tm
         async with publishing() as (served, client):
             await (await client.subscribe("traffic", "TRUE", name="mine")).aclose()
             await client.publish("traffic", [{"n": n} for n in range(200)])
-            taker = served.edge.takers.get("acme", "mine")
+            taker = served.edge.parts.takers.get("acme", "mine")
             assert taker is not None
             for least in (20, 80, 200):
                 program = Program(tmp_path, served.url)

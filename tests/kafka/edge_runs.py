@@ -111,7 +111,7 @@ def all_read(bridge: KafkaBridge) -> bool:
 
 def all_sent(edge: Embedded, bridge: KafkaBridge) -> bool:
     """Whether Kafka has all events of the edge."""
-    topic = next(each for each in edge.edge.topics if each.name == "news")
+    topic = next(each for each in edge.edge.parts.topics if each.name == "news")
     sender: Sender = bridge._carriers[0]._sender  # type: ignore[union-attr]
     return sender.sent >= topic.stored
 

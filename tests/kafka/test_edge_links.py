@@ -76,7 +76,7 @@ async def test_from_kafka_through_an_edge_to_kafka(broker: Broker, tmp_path: Pat
     broker.send(source, numbered(0, EVENTS))
     async with linked(tmp_path, outflow(target, "n >= 10", key="n"), inflow(source)) as (edge, bridge):
         await until(lambda: len(broker.read(target.name)) >= EVENTS - 10, bridge)
-        assert edge.edge.topics
+        assert edge.edge.parts.topics
     messages = broker.read(target.name)
     assert sorted(json.loads(message.value() or b"")["n"] for message in messages) == list(range(10, EVENTS))
     assert all(message.key() == str(json.loads(message.value() or b"")["n"]).encode() for message in messages)

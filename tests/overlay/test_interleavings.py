@@ -33,8 +33,8 @@ def publish(world: World, publisher: SimulatedClient, wanted: Iterable[int], pau
 def overlay_of(deployment: Deployment, edge: SimulatedHost) -> EdgeOverlay:
     node = deployment.nodes[edge.name]
     assert isinstance(node, Edge)
-    assert node.overlay is not None
-    return node.overlay
+    assert node.parts.overlay is not None
+    return node.parts.overlay
 
 
 def run_until(world: World, is_reached: Callable[[], bool], seconds_max: float = 30.0) -> None:

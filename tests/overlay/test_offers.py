@@ -51,7 +51,7 @@ def test_an_offer_and_its_changes_hold_at_every_edge(make: Callable[[World], Coo
     def offered(edge: str) -> Offered:
         node = coordination.nodes[edge]
         assert isinstance(node, Edge)
-        return node.topics[TENANT, "news"].offered
+        return node.parts.topics[TENANT, "news"].offered
 
     for client, seconds in zip((*clients, *clients), (60.0, 50.0, 40.0, 30.0), strict=True):
         client.declare("news", Offered(lifespan_seconds=seconds))
@@ -91,7 +91,7 @@ def test_who_changes_a_topic_while_coordination_is_away_is_not_kept_waiting(is_c
     def topic(edge: str) -> Topic:
         node = deployment.nodes[edge]
         assert isinstance(node, Edge)
-        return node.topics[TENANT, "news"]
+        return node.parts.topics[TENANT, "news"]
 
     directory.is_away = True
     here.declare("news", Offered(lifespan_seconds=60.0))

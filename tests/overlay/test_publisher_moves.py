@@ -126,7 +126,7 @@ def test_the_service_asks_a_client_to_move(networks: TwoNetworks) -> None:
     edge = networks.deployment.nodes[here.name]
     assert isinstance(edge, Edge)
     name = networks.world.history.publications[-1].publisher
-    assert edge.asked.move((TENANT, name), Candidate(there.name, there.name))  # it goes out in the next round
+    assert edge.parts.asked.move((TENANT, name), Candidate(there.name, there.name))  # it goes out in the next round
     networks.world.run_for(3.0)
     last = publisher.publish("news", {"n": 1})
     networks.world.run_for(1.0)

@@ -50,8 +50,8 @@ class SlowNetworks(TwoNetworks):
         """For whom the origin reads its log."""
         origin = self.deployment.nodes["here"]
         assert isinstance(origin, Edge)
-        assert origin.overlay is not None
-        exports = origin.overlay.exports.get(TOPIC)
+        assert origin.parts.overlay is not None
+        exports = origin.parts.overlay.exports.get(TOPIC)
         return [] if exports is None else [receiver for receiver in exports.takers if "#" in receiver]
 
     def run_reading(self, seconds: float, at_once_max: int) -> None:
@@ -124,8 +124,8 @@ def test_they_take_turns_in_the_order_in_which_they_came_and_too_many_are_refuse
     receptions = [networks.subscribe(networks.client(f"client{number}")) for number in range(5)]
     edge = networks.deployment.nodes["there"]
     assert isinstance(edge, Edge)
-    assert edge.overlay is not None
-    assert len(edge.overlay.replays) == 4
+    assert edge.parts.overlay is not None
+    assert len(edge.parts.overlay.replays) == 4
     networks.run_reading(12 * READING_SECONDS, at_once_max=2)
     assert all(numbers(reception) == list(range(EVENTS)) for reception in receptions)
     confirmed = [reception.confirmed_at or 0.0 for reception in receptions]

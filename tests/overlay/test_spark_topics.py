@@ -87,7 +87,7 @@ def test_an_edge_hears_from_the_others_that_spark_matches_a_topic() -> None:
     networks = Networks(not_told="edge1")
     networks.clients[1].subscribe("big", "n >= 100", name="first")
     networks.world.run_for(4.0)
-    assert node(networks.edges[1]).topics[TOPIC].home == "edge0"
+    assert node(networks.edges[1]).parts.topics[TOPIC].home == "edge0"
     reception = networks.subscribe(1)
     networks.publish(range(10), by=1)
     networks.settle()
@@ -119,7 +119,7 @@ def test_only_the_pipeline_matches_and_nobody_is_sent_what_it_does_not_want() ->
     networks.publish(range(10), by=1)
     networks.settle()
     assert numbers(mine) == [0, 1, 2]
-    imported = [node(edge).overlay.imports.event_count for edge in networks.edges]  # type: ignore[union-attr]
+    imported = [node(edge).parts.overlay.imports.event_count for edge in networks.edges]  # type: ignore[union-attr]
     assert imported == [10, 3, 0], "all come to the home, matches to the subscriber, nothing to the third"
 
 
@@ -190,7 +190,7 @@ def test_a_subscription_is_refused_while_the_home_is_away() -> None:
     reception = networks.clients[1].subscribe("big", "n > 1", name="late", qos=RELIABLE)
     networks.world.run_for(10.0)
     assert reception.confirmed_at is None
-    assert node(networks.edges[1]).replies.refused_counts["busy"] > 0
+    assert node(networks.edges[1]).parts.replies.refused_counts["busy"] > 0
     networks.world.restart(networks.home)
     networks.settle()
     assert reception.confirmed_at is not None, "its client tried again"
@@ -279,7 +279,7 @@ def declared(networks: Networks, number: int, action: Callable[[SimulatedClient]
     """How an edge has a topic after a client's request."""
     action(networks.clients[number])
     networks.world.run_for(3.0)
-    topic = node(networks.edges[number]).topics[TOPIC]
+    topic = node(networks.edges[number]).parts.topics[TOPIC]
     return topic.matching, topic.home
 
 
@@ -287,8 +287,8 @@ def test_an_edge_without_a_pipeline_may_declare_what_another_matches() -> None:
     networks = Networks()
     networks.subscribe(1)
     assert declared(networks, 1, lambda client: client.declare("big", matching="spark")) == ("spark", "edge0")
-    assert node(networks.home).topics[TOPIC].is_home
-    refused = node(networks.edges[1]).replies.refused_counts
+    assert node(networks.home).parts.topics[TOPIC].is_home
+    refused = node(networks.edges[1]).parts.replies.refused_counts
     networks.clients[1].declare("another", matching="spark")
     networks.world.run_for(5.0)
     assert refused["invalid"] > 0
@@ -298,7 +298,7 @@ def test_an_edge_that_did_not_know_the_topic_learns_where_it_is_matched() -> Non
     networks = Networks(count=2)
     networks.clients[1].publish("big", {"n": 1})
     networks.world.run_for(3.0)
-    assert node(networks.edges[1]).topics[TOPIC].home == "edge0"
+    assert node(networks.edges[1]).parts.topics[TOPIC].home == "edge0"
     mine = networks.subscribe(1)
     networks.publish(range(2, 5))
     networks.settle()

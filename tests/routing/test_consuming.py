@@ -448,7 +448,7 @@ def test_a_paused_subscription_waits_also_after_a_crash(harness: Harness) -> Non
 def seek(client: Client, start: Start) -> None:
     """Who is served is told to attach again; what it says until then is about what came before."""
     done(client, Seek, "s", start)
-    last = client.harness.edge.positions.last
+    last = client.harness.edge.parts.positions.last
     client.ack("s", last)
     client.send(AckEach("s", list(range(last % 1000 + 1))))
     assert took(client) == []
@@ -532,7 +532,7 @@ def test_a_change_that_is_wrong_changes_nothing(harness: Harness) -> None:
     refused(ask(client, Change, "s", webhook="https://example.com"), "invalid")
     client.publish("news", *events(1))
     assert [number_of(each) for each in took(client)] == [1]
-    assert harness.edge.takers.count_of("acme") == 1
+    assert harness.edge.parts.takers.count_of("acme") == 1
 
 
 def test_attempts_and_sharing_are_changed(harness: Harness) -> None:

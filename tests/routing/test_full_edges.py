@@ -20,7 +20,7 @@ def test_beyond_the_limit_a_client_is_turned_away_and_another_may_come_when_one_
     first, _, third = (harness.connect() for _ in range(3))
     assert [(each.code, each.edges) for each in third.frames if isinstance(each, Refused)] == [("full", ())]
     assert [each.link for each in closed] == [third.id]
-    assert len(harness.edge.links) == 2
+    assert len(harness.edge.parts.links) == 2
     first.close()
     fourth = harness.connect()
     assert fourth.frames == []

@@ -16,9 +16,9 @@ TOPIC = (TENANT, "roads")
 
 
 def lag(harness: Harness, name: str = "slow") -> Lag:
-    taker = harness.edge.takers.get(TENANT, name)
+    taker = harness.edge.parts.takers.get(TENANT, name)
     assert taker is not None
-    return lag_of(harness.edge.topics[TOPIC], taker, harness.edge.topics.kept_from, harness.now)
+    return lag_of(harness.edge.parts.topics[TOPIC], taker, harness.edge.parts.topics.kept_from, harness.now)
 
 
 def events_behind(harness: Harness, name: str = "slow") -> int:
@@ -28,7 +28,7 @@ def events_behind(harness: Harness, name: str = "slow") -> int:
 
 
 def kept(harness: Harness) -> Kept:
-    return kept_of(harness.edge.topics[TOPIC], harness.edge.topics.kept_from, harness.now)
+    return kept_of(harness.edge.parts.topics[TOPIC], harness.edge.parts.topics.kept_from, harness.now)
 
 
 def publish(client: Client, count: int, first: int = 0) -> None:

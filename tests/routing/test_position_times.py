@@ -126,10 +126,10 @@ def test_an_edge_knows_times_after_a_crash_with_and_without_a_checkpoint() -> No
         harness.pass_time(10)
         if number == 5:
             harness.checkpoint()
-    before = harness.edge.topics[KEY].times.state(KEY)
+    before = harness.edge.parts.topics[KEY].times.state(KEY)
     assert isinstance(before, TimesKept)
     harness.crash()
-    times = harness.edge.topics[KEY].times
+    times = harness.edge.parts.topics[KEY].times
     assert times.state(KEY) == before
     assert times.before(harness.now - 50.5) == 3 * 4 + 1  # the fifth one; five lie after it, of two events each
     assert times.totals_after(3 * 4 + 1).events == 10

@@ -48,7 +48,7 @@ def test_a_position_of_this_log_is_where_it_goes_on(harness: Harness, client: Cl
 
 def test_a_position_of_another_log_is_a_gap(harness: Harness, client: Client) -> None:
     made = subscribed(client, Subscribe(90, "t", "TRUE", after=0, log=FOREIGN))
-    assert (made.position, made.log) == (harness.edge.positions.last, harness.edge.log_id)
+    assert (made.position, made.log) == (harness.edge.parts.positions.last, harness.edge.log_id)
     (notice,) = client.notices("gap")
     assert notice.subscription == made.subscription
     assert FOREIGN in notice.detail

@@ -174,7 +174,7 @@ def test_its_events_say_what_they_follow(source: Harness, target: Harness) -> No
     publish(here, 0)
     (topic,) = (sealed := seal(here)).topics
     (before,) = topic.predecessors
-    assert (before.log, before.position) == (source.edge.log_id, source.edge.topics[TENANT, "news"].matched)
+    assert (before.log, before.position) == (source.edge.log_id, source.edge.parts.topics[TENANT, "news"].matched)
     adopt(there, sealed)
     publish(there, 1)
     accepted(there.publish("news", *events(7), publisher="q", sequence=0))
@@ -202,7 +202,7 @@ def test_best_effort_publishers_move_too(source: Harness, target: Harness) -> No
 
 def test_a_publisher_that_advertises_is_asked_to_move_and_to_ping(source: Harness) -> None:
     answers: list[PingsAnswered] = []
-    source.edge.asked.on_pinged = answers.append
+    source.edge.parts.asked.on_pinged = answers.append
     key, near, far = (TENANT, "p"), Candidate("near", "http://near"), Candidate("far", "http://far")
     here = source.connect()
     publish(here, 0)

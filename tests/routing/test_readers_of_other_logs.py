@@ -18,7 +18,7 @@ def feed(harness: Harness, sequence: int, upto: int, *numbers: int, reader: str 
 
 
 def place(harness: Harness, reader: str = "kafka/0") -> int:
-    topic = next((each for each in harness.edge.topics if each.key == (TENANT, "news")), None)
+    topic = next((each for each in harness.edge.parts.topics if each.key == (TENANT, "news")), None)
     return 0 if topic is None else topic.publishers.last(reader) + 1
 
 

@@ -121,7 +121,7 @@ def test_after_a_restart_batches_are_still_known(harness: Harness, has_checkpoin
         harness.checkpoint()
     harness.holds_storage = False
     harness.crash()
-    assert harness.edge.topics[TENANT, "big"].stored_batch == 0
+    assert harness.edge.parts.topics[TENANT, "big"].stored_batch == 0
     client = harness.connect()
     client.attach(mine)
     matched(harness, 0, (1, [mine]))

@@ -171,7 +171,7 @@ def test_every_change_is_told_once_with_who_made_it() -> None:
     ]
     assert all(audit.tenant == TENANT for audit in harness.audited)
     assert "4711" not in str(harness.audited)
-    assert not harness.edge.replies.awaited
+    assert not harness.edge.parts.replies.awaited
 
 
 def test_what_was_not_stored_is_not_told() -> None:
@@ -181,4 +181,4 @@ def test_what_was_not_stored_is_not_told() -> None:
     client.declare("roads")
     harness.fail_to_store()
     assert harness.audited == []
-    assert not harness.edge.replies.awaited
+    assert not harness.edge.parts.replies.awaited

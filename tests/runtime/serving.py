@@ -77,7 +77,7 @@ class Served:
 
 def attached(served: Served, name: str) -> bool:
     """Whether somebody takes the events of a subscription."""
-    taker = served.edge.takers.get("acme", name)
+    taker = served.edge.parts.takers.get("acme", name)
     return taker is not None and taker.is_attached
 
 

@@ -177,7 +177,7 @@ def test_a_bad_request(method: str, path: str, body: str) -> None:
             response = await client.request(method, path, content=body)
             assert response.status_code == 400, response.text
             assert response.json()["code"] == "invalid"
-            assert len(served.edge.topics) == 0
+            assert len(served.edge.parts.topics) == 0
 
     asyncio.run(story())
 
@@ -207,7 +207,7 @@ def test_a_path_that_leads_elsewhere_leads_nowhere(path: str) -> None:
         async with asking() as (client, served):
             response = await client.post(path, json={})
             assert (response.status_code, response.json()["code"]) == (404, "unknown")
-            assert len(served.edge.topics) == 0
+            assert len(served.edge.parts.topics) == 0
 
     asyncio.run(story())
 

@@ -140,7 +140,7 @@ def test_without_a_token_nothing_is_told(headers: dict[str, str]) -> None:
                 assert response.headers["WWW-Authenticate"] == "Bearer"
                 assert response.json()["code"] == "unauthenticated"
             assert (await client.get("/healthz")).status_code == 200
-            assert len(served.edge.links) == 0
+            assert len(served.edge.parts.links) == 0
 
     asyncio.run(story())
 

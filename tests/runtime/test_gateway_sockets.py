@@ -129,7 +129,7 @@ def test_a_handshake_is_refused_with_a_problem(
             assert b"content-length: %d" % len(body) in answer.lower()
             problem = json.loads(body)
             assert (problem["status"], problem["code"]) == (status, code)
-            assert len(served.edge.links) == 0
+            assert len(served.edge.parts.links) == 0
             writer.close()
 
     with caplog.at_level(logging.WARNING):
@@ -158,7 +158,7 @@ def test_websockets_are_counted_and_counted_out() -> None:
                     with pytest.raises(websockets.InvalidStatus) as caught:
                         await websockets.connect(served.websocket_url, additional_headers=AUTHORIZED)
                     assert caught.value.response.status_code == 503
-                while served.edge.links:  # noqa: ASYNC110 - nobody tells
+                while served.edge.parts.links:  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.01)
 
     asyncio.run(story())
@@ -188,7 +188,7 @@ def test_a_client_that_does_not_answer_pings_is_given_up() -> None:
                 writer.close()
                 await answering.send('{"type":"list","ref":1,"what":"topics"}')
                 assert json.loads(await asyncio.wait_for(answering.recv(), 60))["type"] == "listed"
-            while served.edge.links:  # noqa: ASYNC110 - nobody tells
+            while served.edge.parts.links:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.01)
 
     asyncio.run(story())

@@ -72,7 +72,7 @@ def test_a_handshake_that_is_refused(options: dict[str, Any], status: int) -> No
             response = caught.value.response
             assert response.status_code == status
             assert json.loads(response.body or b"")["status"] == status
-            assert len(served.edge.links) == 0
+            assert len(served.edge.parts.links) == 0
 
     asyncio.run(story())
 

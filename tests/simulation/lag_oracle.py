@@ -42,7 +42,7 @@ class LagOracle:
         """Compare, if the edge is up."""
         node = self.host.node
         if isinstance(node, Edge):
-            for topic in node.topics:
+            for topic in node.parts.topics:
                 self._check_topic(node, topic)
 
     def _check_topic(self, edge: Edge, topic: Topic) -> None:
@@ -72,7 +72,7 @@ class LagOracle:
             if self._wants(taker, record, number, bytes(raw))
         ]
         living = [each for each in wanted if each[1] > now]
-        lag = lag_of(topic, taker, edge.topics.kept_from, now)
+        lag = lag_of(topic, taker, edge.parts.topics.kept_from, now)
         self.checked += 1
         self.behind += bool(lag.events)
         self.exact += lag.is_exact and bool(lag.events)

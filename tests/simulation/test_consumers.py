@@ -16,7 +16,7 @@ from fieldfare.qos import Consuming
 from fieldfare.routing import recovery
 from fieldfare.routing.consuming import Consumption
 from fieldfare.routing.dead_letters import DeadLetters
-from fieldfare.routing.edge import Edge
+from fieldfare.routing.edge_parts import EdgeParts
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.outstanding import EventState, KeyOf, Outstanding, OutstandingEvent
 from fieldfare.routing.taker import Taker
@@ -247,9 +247,9 @@ def test_outstanding_events_are_in_the_log() -> None:
     records: list[object] = []
     recover = recovery.recover
 
-    def noting(edge: Edge, record: Record) -> None:
+    def noting(parts: EdgeParts, record: Record) -> None:
         records.append(record)
-        recover(edge, record)
+        recover(parts, record)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recovery, "recover", noting)

@@ -14,39 +14,39 @@ from fieldfare.routing.taker import Taker
 from fieldfare.routing.topic import Topic
 
 if TYPE_CHECKING:
-    from fieldfare.routing.edge import Edge
+    from fieldfare.routing.edge_parts import EdgeParts
 
 
-def page(edge: Edge, identity: Identity, frame: List, now: float) -> tuple[list[dict[str, Any]], str | None]:
+def page(parts: EdgeParts, identity: Identity, frame: List, now: float) -> tuple[list[dict[str, Any]], str | None]:
     """Some items, and after which name the next page begins. Edges are few: they come on one page."""
     if frame.what == "edges":
-        return [_edge_item(number, member) for number, member in enumerate(edge.edges())], None
+        return [_edge_item(number, member) for number, member in enumerate(parts.edges())], None
     if frame.what == "placement":
         return [], None  # only a broker of a tree places publishers, and answers itself
     if frame.what == "dead_letters":
-        taker = edge.subscribing.own(identity, frame.subscription or "")
-        return _dead_letters(edge, taker), None
+        taker = parts.subscribing.own(identity, frame.subscription or "")
+        return _dead_letters(parts, taker), None
     if frame.what == "topics":
         topics = (
-            topic for topic in edge.topics if topic.tenant == identity.tenant and frame.topic in (None, topic.name)
+            topic for topic in parts.topics if topic.tenant == identity.tenant and frame.topic in (None, topic.name)
         )
         seen = {topic.name: topic for topic in topics if may_see(identity, topic.name)}
         chosen, following = _cut(seen, frame)
-        return [_topic_item(edge, seen[name], now) for name in chosen], following
+        return [_topic_item(parts, seen[name], now) for name in chosen], following
     known = {
         taker.subscription.id: taker
-        for taker in _takers(edge, identity.tenant, frame.subscription)
+        for taker in _takers(parts, identity.tenant, frame.subscription)
         if identity.may("subscribe", taker.subscription.topic)
     }
     chosen, following = _cut(known, frame)
-    return [_subscription_item(edge, known[name], now) for name in chosen], following
+    return [_subscription_item(parts, known[name], now) for name in chosen], following
 
 
-def _takers(edge: Edge, tenant: str, name: str | None) -> Iterable[Taker]:
+def _takers(parts: EdgeParts, tenant: str, name: str | None) -> Iterable[Taker]:
     """Those of a tenant, or the one of a name, if there is one."""
     if name is None:
-        return edge.takers.of_tenant(tenant)
-    taker = edge.takers.get(tenant, name)
+        return parts.takers.of_tenant(tenant)
+    taker = parts.takers.get(tenant, name)
     return [] if taker is None else [taker]
 
 
@@ -60,14 +60,14 @@ def _edge_item(number: int, member: Member) -> dict[str, Any]:
     return {"edge": member.name, "url": member.url, "load": round(member.load, 2), "is_this": number == 0}
 
 
-def _topic_item(edge: Edge, topic: Topic, now: float) -> dict[str, Any]:
-    kept = kept_of(topic, edge.topics.kept_from, now)
+def _topic_item(parts: EdgeParts, topic: Topic, now: float) -> dict[str, Any]:
+    kept = kept_of(topic, parts.topics.kept_from, now)
     return {
         "topic": topic.name,
         "matching": topic.matching,
         "offered": msgspec.structs.asdict(topic.offered),
         "events": topic.event_count,
-        "counted_since": edge.started_at,
+        "counted_since": parts.started_at,
         "events_per_second": round(topic.times.events_per_second(now), 3),
         "kept_events": kept.events,
         "kept_bytes": kept.size_bytes,
@@ -76,9 +76,9 @@ def _topic_item(edge: Edge, topic: Topic, now: float) -> dict[str, Any]:
     }
 
 
-def _subscription_item(edge: Edge, taker: Taker, now: float) -> dict[str, Any]:
-    subscription, topic = taker.subscription, edge.topics.of(taker)
-    lag = lag_of(topic, taker, edge.topics.kept_from, now)
+def _subscription_item(parts: EdgeParts, taker: Taker, now: float) -> dict[str, Any]:
+    subscription, topic = taker.subscription, parts.topics.of(taker)
+    lag = lag_of(topic, taker, parts.topics.kept_from, now)
     error = taker.last_error
     return {
         "subscription": subscription.id,
@@ -94,7 +94,7 @@ def _subscription_item(edge: Edge, taker: Taker, now: float) -> dict[str, Any]:
         "consumers": len(taker.links),
         "is_paused": subscription.is_paused,
         "outstanding": len(taker.in_flight) if taker.outstanding is None else len(taker.outstanding),
-        "dead_letters": len(edge.dead_letters.of(subscription.key)),
+        "dead_letters": len(parts.dead_letters.of(subscription.key)),
         "behind_events": lag.events,
         "behind_seconds": round(lag.seconds, 3),
         "is_behind_exact": lag.is_exact,
@@ -102,7 +102,7 @@ def _subscription_item(edge: Edge, taker: Taker, now: float) -> dict[str, Any]:
         "is_taken": taker.is_attached and not subscription.is_paused,
         "last_error": None if error is None else {"at": error[0], "reason": error[1]},
         "position": taker.cursor,
-        "counted_since": edge.started_at,
+        "counted_since": parts.started_at,
         "accepted": taker.matched_count,
         "expired": taker.expired_count,
         "dropped": taker.dropped_total,
@@ -110,7 +110,7 @@ def _subscription_item(edge: Edge, taker: Taker, now: float) -> dict[str, Any]:
     }
 
 
-def _dead_letters(edge: Edge, taker: Taker) -> list[dict[str, Any]]:
+def _dead_letters(parts: EdgeParts, taker: Taker) -> list[dict[str, Any]]:
     return [
         {
             "id": letter.id,
@@ -119,5 +119,5 @@ def _dead_letters(edge: Edge, taker: Taker) -> list[dict[str, Any]]:
             "attempts": letter.attempts,
             "event": msgspec.Raw(letter.delivery),
         }
-        for letter in edge.dead_letters.of(taker.subscription.key)
+        for letter in parts.dead_letters.of(taker.subscription.key)
     ]

@@ -42,7 +42,7 @@ from fieldfare.routing.taker import Subscription
 from fieldfare.routing.topic import OWN_LOG
 
 if TYPE_CHECKING:
-    from fieldfare.routing.edge import Edge
+    from fieldfare.routing.edge_parts import EdgeParts
     from fieldfare.routing.topic import Topic
 
 
@@ -54,25 +54,25 @@ class _Identified(msgspec.Struct):
 _identified = msgspec.json.Decoder(_Identified)
 
 
-def recover(edge: Edge, record: Record) -> None:
+def recover(parts: EdgeParts, record: Record) -> None:
     """Take up a record. Records that a checkpoint covers as well may come again: the later one holds."""
     match record:
         case EventsStored():
-            _recover_events(edge, record)
+            _recover_events(parts, record)
         case SubscriptionStored():
-            _recover_subscription(edge, record)
+            _recover_subscription(parts, record)
         case SubscriptionRemoved():
-            edge.subscribing.forget(record.tenant, record.subscription)
+            parts.subscribing.forget(record.tenant, record.subscription)
         case TopicStored() | TopicRemoved():
-            _recover_topic(edge, record)
+            _recover_topic(parts, record)
         case CursorsMoved() | EventsOutstanding() | BehindCounted():
-            _recover_cursors(edge, record)
+            _recover_cursors(parts, record)
         case DeadLetter() | DeadLettersRedriven() | DeadLettersDropped():
-            _recover_letters(edge, record)
+            _recover_letters(parts, record)
         case PublishersMoved() | PublisherSealed() | PublisherAdopted():
-            _recover_publishers(edge, record)
+            _recover_publishers(parts, record)
         case KeptBytes():
-            edge.quotas.recover(record)
+            parts.quotas.recover(record)
         case (
             LogBegun()
             | InterestExported()
@@ -81,74 +81,74 @@ def recover(edge: Edge, record: Record) -> None:
             | SubscriptionReplayed()
             | EdgeRegistered()
         ):
-            _recover_overlay(edge, record)
+            _recover_overlay(parts, record)
         case Reached() | TimesKept():
-            _recover_positions(edge, record)
+            _recover_positions(parts, record)
 
 
-def _recover_topic(edge: Edge, record: TopicStored | TopicRemoved) -> None:
+def _recover_topic(parts: EdgeParts, record: TopicStored | TopicRemoved) -> None:
     if isinstance(record, TopicRemoved):
-        edge.deleting.recover(record)
+        parts.deleting.recover(record)
         return
-    topic = edge.topics.get_or_make(record.tenant, record.topic)
+    topic = parts.topics.get_or_make(record.tenant, record.topic)
     topic.offered, topic.matching = record.offered, record.matching
     topic.offer_version, topic.home = record.version, record.home
 
 
-def _recover_positions(edge: Edge, record: Reached | TimesKept) -> None:
+def _recover_positions(parts: EdgeParts, record: Reached | TimesKept) -> None:
     if isinstance(record, TimesKept):
-        edge.topics.get_or_make(record.tenant, record.topic).times.recover(record)
+        parts.topics.get_or_make(record.tenant, record.topic).times.recover(record)
         return
-    edge.positions.raise_to(record.position)
+    parts.positions.raise_to(record.position)
     for tenant, name, matched, batch in record.topics:
-        topic = edge.topics.get_or_make(tenant, name)
+        topic = parts.topics.get_or_make(tenant, name)
         topic.matched = topic.stored = max(topic.matched, matched)
         topic.batch = topic.stored_batch = max(topic.batch, batch)
 
 
 def _recover_overlay(
-    edge: Edge,
+    parts: EdgeParts,
     record: LogBegun | InterestExported | OriginsMoved | EventsMissed | SubscriptionReplayed | EdgeRegistered,
 ) -> None:
     """An edge that is no longer in an overlay forgets what it was owed there."""
     if isinstance(record, LogBegun):
-        edge.log_id = edge.moves.log_id = record.log
+        parts.log_id = parts.moves.log_id = record.log
         return
-    if edge.overlay is None:
+    if parts.overlay is None:
         return
-    topic = edge.topics.get_or_make(record.tenant, record.topic)
+    topic = parts.topics.get_or_make(record.tenant, record.topic)
     if isinstance(record, EventsMissed):
-        edge.positions.raise_to(record.position)
+        parts.positions.raise_to(record.position)
         if record not in topic.missed:
             topic.missed.append(record)
     elif isinstance(record, SubscriptionReplayed):
         topic.remember_replay(record)
-        _recover_replayed(edge, topic, record.replayed)
+        _recover_replayed(parts, topic, record.replayed)
     elif isinstance(record, InterestExported):
-        edge.overlay.wanted.recover(topic, record)
+        parts.overlay.wanted.recover(topic, record)
     elif isinstance(record, EdgeRegistered):
-        edge.overlay.home_conditions.recover(topic, record)
+        parts.overlay.home_conditions.recover(topic, record)
     else:
         for log, position in record.positions.items():
-            edge.overlay.imports.recover(topic, log, position)
+            parts.overlay.imports.recover(topic, log, position)
 
 
-def _recover_events(edge: Edge, record: EventsStored) -> None:
-    topic = edge.topics.get_or_make(record.tenant, record.topic)
+def _recover_events(parts: EdgeParts, record: EventsStored) -> None:
+    topic = parts.topics.get_or_make(record.tenant, record.topic)
     last = record.position + len(record.deliveries) - 1
-    edge.positions.raise_to(last)
+    parts.positions.raise_to(last)
     if record.deliveries:
         size_bytes = sum(map(len, record.deliveries))
-        edge.quotas.keep(record.tenant, size_bytes, record.expires_at)
+        parts.quotas.keep(record.tenant, size_bytes, record.expires_at)
         topic.times.note(record.position, len(record.deliveries), size_bytes, record.at)
         topic.matched = topic.stored = max(topic.matched, last)
-    if record.origin is not None and record.origin_upto >= 0 and edge.overlay is not None:
-        edge.overlay.imports.recover(topic, record.origin, record.origin_upto)
+    if record.origin is not None and record.origin_upto >= 0 and parts.overlay is not None:
+        parts.overlay.imports.recover(topic, record.origin, record.origin_upto)
     if record.batch is not None:
         topic.batch = topic.stored_batch = max(topic.batch, record.batch)
         for log, cursor in record.cursors.items():
-            if edge.overlay is not None:
-                edge.overlay.imports.recover(topic, log, cursor)
+            if parts.overlay is not None:
+                parts.overlay.imports.recover(topic, log, cursor)
         for delivery in record.deliveries:
             identified = _identified.decode(delivery)
             topic.matched_ids.remember(identified.publisher, [identified.id])
@@ -163,11 +163,11 @@ def _recover_events(edge: Edge, record: EventsStored) -> None:
         topic.published_ids.confirm(record.publisher, ids)
 
 
-def _recover_publishers(edge: Edge, record: PublishersMoved | PublisherSealed | PublisherAdopted) -> None:
+def _recover_publishers(parts: EdgeParts, record: PublishersMoved | PublisherSealed | PublisherAdopted) -> None:
     if not isinstance(record, PublishersMoved):
-        edge.moves.recover(record)
+        parts.moves.recover(record)
         return
-    topic = edge.topics.get_or_make(record.tenant, record.topic)
+    topic = parts.topics.get_or_make(record.tenant, record.topic)
     for publisher in record.readers:
         topic.publishers.keep(publisher)
     for publisher, last in record.sequences.items():
@@ -180,34 +180,34 @@ def _recover_publishers(edge: Edge, record: PublishersMoved | PublisherSealed | 
         topic.matched_ids.confirm(source, [identity])
 
 
-def _recover_letters(edge: Edge, record: DeadLetter | DeadLettersRedriven | DeadLettersDropped) -> None:
+def _recover_letters(parts: EdgeParts, record: DeadLetter | DeadLettersRedriven | DeadLettersDropped) -> None:
     key = record.tenant, record.subscription
-    if edge.takers.get(*key) is None:
+    if parts.takers.get(*key) is None:
         return
     if isinstance(record, DeadLetter):
-        edge.dead_letters.keep(record)
+        parts.dead_letters.keep(record)
     elif isinstance(record, DeadLettersRedriven):
-        edge.dead_letters.redrive(key, record.positions)
+        parts.dead_letters.redrive(key, record.positions)
     else:
-        edge.dead_letters.drop(key, record.positions)
+        parts.dead_letters.drop(key, record.positions)
 
 
-def _recover_cursors(edge: Edge, record: CursorsMoved | EventsOutstanding | BehindCounted) -> None:
+def _recover_cursors(parts: EdgeParts, record: CursorsMoved | EventsOutstanding | BehindCounted) -> None:
     if isinstance(record, BehindCounted):
-        lag.recover(edge.topics.get_or_make(record.tenant, record.topic), record)
+        lag.recover(parts.topics.get_or_make(record.tenant, record.topic), record)
         return
     if isinstance(record, EventsOutstanding):
-        if taker := edge.takers.get(record.tenant, record.subscription):
+        if taker := parts.takers.get(record.tenant, record.subscription):
             taker.recover_outstanding(record)
         return
     for subscription_id, position in record.positions.items():
-        if taker := edge.takers.get(record.tenant, subscription_id):
+        if taker := parts.takers.get(record.tenant, subscription_id):
             taker.recover_cursor(position)
 
 
-def _recover_subscription(edge: Edge, record: SubscriptionStored) -> None:
-    topic = edge.topics.get_or_make(record.tenant, record.topic)
-    edge.positions.raise_to(record.position)  # or what comes would lie before it
+def _recover_subscription(parts: EdgeParts, record: SubscriptionStored) -> None:
+    topic = parts.topics.get_or_make(record.tenant, record.topic)
+    parts.positions.raise_to(record.position)  # or what comes would lie before it
     subscription = Subscription(
         record.subscription,
         record.tenant,
@@ -223,42 +223,42 @@ def _recover_subscription(edge: Edge, record: SubscriptionStored) -> None:
         is_paused=record.is_paused,
         webhook_form=record.webhook_form,
     )
-    taker = edge.takers.get(*subscription.key)
+    taker = parts.takers.get(*subscription.key)
     if taker is None or taker.subscription.topic != record.topic:
-        edge.subscribing.forget(record.tenant, record.subscription)
-        edge.subscribing.restore(topic, subscription, record.position)
+        parts.subscribing.forget(record.tenant, record.subscription)
+        parts.subscribing.restore(topic, subscription, record.position)
     else:  # it was changed, or a checkpoint covers this record as well
         if taker.subscription.condition != record.condition:
             taker.unread, taker.counted_upto = None, taker.cursor  # what was counted matched another condition
         taker.update(subscription, reads_log=topic.can_be_read_by(subscription.qos))
         if record.is_moved:
             taker.recover_cursor(record.position)
-    _recover_replayed(edge, topic, record.replayed)
+    _recover_replayed(parts, topic, record.replayed)
 
 
-def _recover_replayed(edge: Edge, topic: Topic, replayed: Mapping[LogId, Position]) -> None:
+def _recover_replayed(parts: EdgeParts, topic: Topic, replayed: Mapping[LogId, Position]) -> None:
     """Other logs were read for a subscription, up to where this edge had come by then: it takes no event from before.
 
     A cursor is written some time after it moved. Without this, an event that was read for the subscription could come
     once more, for all, and be delivered to it a second time.
     """
-    if edge.overlay is not None:
+    if parts.overlay is not None:
         for log, position in replayed.items():
             if log != OWN_LOG:
-                edge.overlay.imports.recover(topic, log, position)
+                parts.overlay.imports.recover(topic, log, position)
 
 
-def checkpoint(edge: Edge) -> list[Record]:
+def checkpoint(parts: EdgeParts) -> list[Record]:
     """The state as records. An edge with this state and one that recovers them go on alike."""
-    return list(_state(edge))
+    return list(_state(parts))
 
 
-def _state(edge: Edge) -> Iterator[Record]:
-    topics = list(edge.topics)
-    if edge.log_id:
-        yield LogBegun(edge.log_id)
-    yield from edge.topics.removed()  # first: there may be topics of the same names again
-    yield Reached(edge.positions.last, [(*topic.key, topic.stored, topic.stored_batch) for topic in topics])
+def _state(parts: EdgeParts) -> Iterator[Record]:
+    topics = list(parts.topics)
+    if parts.log_id:
+        yield LogBegun(parts.log_id)
+    yield from parts.topics.removed()  # first: there may be topics of the same names again
+    yield Reached(parts.positions.last, [(*topic.key, topic.stored, topic.stored_batch) for topic in topics])
     for topic in topics:
         yield TopicStored(*topic.key, topic.offered, topic.matching, topic.offer_version, topic.home)
         sequences, ids = topic.publishers.stored, topic.published_ids.stored
@@ -268,9 +268,9 @@ def _state(edge: Edge) -> Iterator[Record]:
             yield topic.times.state(topic.key)
         yield from topic.missed
         yield from topic.replayed.values()
-    for taker in edge.takers:
+    for taker in parts.takers:
         if taker.subscription.is_durable:
-            taker.settle(edge.topics.of(taker).matched)
+            taker.settle(parts.topics.of(taker).matched)
             yield stored_form(taker.subscription, taker.cursor)
             if taker.outstanding:
                 yield outstanding_form(taker, taker.outstanding)
@@ -278,10 +278,10 @@ def _state(edge: Edge) -> Iterator[Record]:
         if topic.durable_count:
             takers = (taker for taker in topic.takers.values() if taker.subscription.is_durable)
             yield lag.counted(topic, takers, is_complete=True)
-    yield from edge.moves.state()
-    yield from edge.quotas.state()
-    if edge.overlay is not None:
-        yield from edge.overlay.wanted.state()
-        yield from edge.overlay.imports.state()
-        yield from edge.overlay.home_conditions.state()
-    yield from edge.dead_letters.state()
+    yield from parts.moves.state()
+    yield from parts.quotas.state()
+    if parts.overlay is not None:
+        yield from parts.overlay.wanted.state()
+        yield from parts.overlay.imports.state()
+        yield from parts.overlay.home_conditions.state()
+    yield from parts.dead_letters.state()

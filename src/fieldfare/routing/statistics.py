@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fieldfare.routing.lag import Kept, Lag, kept_of, lag_of
 
 if TYPE_CHECKING:
-    from fieldfare.routing.edge import Edge
+    from fieldfare.routing.edge_parts import EdgeParts
 
 
 class SubscriptionCounts(NamedTuple):
@@ -80,31 +80,31 @@ class TopicLoad(NamedTuple):
     kept: Kept
 
 
-def lags(edge: Edge, tenant: str, now: float) -> Iterator[SubscriptionLag]:
+def lags(parts: EdgeParts, tenant: str, now: float) -> Iterator[SubscriptionLag]:
     """How far a tenant's subscriptions are behind, of those that are."""
-    for topic in edge.topics:
+    for topic in parts.topics:
         for taker in topic.takers.values() if topic.tenant == tenant else ():
-            lag = lag_of(topic, taker, edge.topics.kept_from, now)
+            lag = lag_of(topic, taker, parts.topics.kept_from, now)
             if lag.events:
                 is_taken = taker.is_attached and not taker.subscription.is_paused
                 yield SubscriptionLag(topic.name, taker.id, is_taken, lag)
 
 
-def topic_loads(edge: Edge, tenant: str, now: float) -> Iterator[TopicLoad]:
+def topic_loads(parts: EdgeParts, tenant: str, now: float) -> Iterator[TopicLoad]:
     """What goes on in a tenant's topics."""
-    for topic in edge.topics:
+    for topic in parts.topics:
         if topic.tenant == tenant:
-            rate, kept = topic.times.events_per_second(now), kept_of(topic, edge.topics.kept_from, now)
+            rate, kept = topic.times.events_per_second(now), kept_of(topic, parts.topics.kept_from, now)
             yield TopicLoad(topic.name, topic.event_count, rate, kept)
 
 
-def statistics(edge: Edge) -> Statistics:
-    """The counts of an edge."""
-    counts, calls, consuming = edge.deliveries.counts, edge.webhooks.counts, edge.consumption.counts
+def statistics(parts: EdgeParts) -> Statistics:
+    """The counts of an parts."""
+    counts, calls, consuming = parts.deliveries.counts, parts.webhooks.counts, parts.consumption.counts
     return Statistics(
-        published=edge.publishing.accepted_count,
-        repeated=edge.publishing.repeated_count,
-        refused=dict(edge.replies.refused_counts),
+        published=parts.publishing.accepted_count,
+        repeated=parts.publishing.repeated_count,
+        refused=dict(parts.replies.refused_counts),
         matched=counts.matched,
         delivered=counts.delivered + calls.events,
         acknowledged=counts.acknowledged + consuming.acknowledged,
@@ -114,19 +114,19 @@ def statistics(edge: Edge) -> Statistics:
         expired=counts.expired,
         calls=calls.calls,
         calls_failed=calls.failed,
-        dead_letters=edge.dead_letters.buried_count,
-        connections=len(edge.links),
-        topics=len(edge.topics),
-        subscriptions=len(edge.takers),
-        position=edge.positions.last,
-        started_at=edge.started_at,
-        overlay=None if edge.overlay is None else edge.overlay.statistics(),
-        per_subscription=_per_subscription(edge),
+        dead_letters=parts.dead_letters.buried_count,
+        connections=len(parts.links),
+        topics=len(parts.topics),
+        subscriptions=len(parts.takers),
+        position=parts.positions.last,
+        started_at=parts.started_at,
+        overlay=None if parts.overlay is None else parts.overlay.statistics(),
+        per_subscription=_per_subscription(parts),
     )
 
 
-def _per_subscription(edge: Edge) -> Iterator[SubscriptionCounts]:
-    for topic in edge.topics:
+def _per_subscription(parts: EdgeParts) -> Iterator[SubscriptionCounts]:
+    for topic in parts.topics:
         for taker in topic.takers.values():
             rejected = max(0, topic.event_count - taker.first_count - taker.matched_count)
             counts = taker.matched_count, rejected, len(taker.waiting)

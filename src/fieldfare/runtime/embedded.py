@@ -130,9 +130,9 @@ class Embedded(Client):
     @property
     def is_settled(self) -> bool:
         """Whether every event has been matched, and settled by all subscriptions that somebody takes."""
-        return all(topic.matched >= topic.stored for topic in self.edge.topics) and not any(
+        return all(topic.matched >= topic.stored for topic in self.edge.parts.topics) and not any(
             taker.is_attached and (taker.is_behind or taker.waiting or taker.in_flight or taker.outstanding)
-            for taker in self.edge.takers
+            for taker in self.edge.parts.takers
         )
 
     async def deliver(

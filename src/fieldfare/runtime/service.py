@@ -174,7 +174,7 @@ async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> Non
             or next((bridge.failure for bridge in bridges if bridge.failure), None)
         ),
         log_id=lambda: edge.log_id,
-        other_edges=edge.other_edges,
+        other_edges=edge.edges_with_room,
         pipelines=lambda tenant: [] if pipelines is None else pipelines.statuses(tenant),
         kafka=lambda tenant: [status.told() for status in kafka_statuses(tenant)],
         tree=lambda tenant: tree_view(node, tenant) if isinstance(node, TreeBroker) else None,
@@ -193,7 +193,7 @@ async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> Non
         await host.stop()
 
     warm_up()
-    if edge.overlay is not None:
+    if edge.parts.overlay is not None:
         few_boxes.warm_up()
     sys.setswitchinterval(_SWITCH_SECONDS)
     await host.start()

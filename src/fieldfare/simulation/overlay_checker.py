@@ -131,7 +131,7 @@ class OverlayChecker:
             edge.lost_disks = len(lost)
             edge.imported.clear()
             edge.subscriptions.clear()
-        for topic in node.topics:
+        for topic in node.parts.topics:
             for record in self._stored_of(edge.host, topic.key):
                 self._survives(edge, record)
             for taker in topic.takers.values():  # of durable subscriptions: there are no others yet
@@ -153,15 +153,15 @@ class OverlayChecker:
 
     def _look(self, edge: _WatchedEdge) -> None:
         node = self._deployment.nodes.get(edge.host.name)
-        if not edge.host.is_up or not isinstance(node, Edge) or node.overlay is None or not node.log_id:
+        if not edge.host.is_up or not isinstance(node, Edge) or node.parts.overlay is None or not node.log_id:
             return
         if node is not edge.node:
             self._begin_life(edge, node)
-        for topic in node.topics:
+        for topic in node.parts.topics:
             if topic.matching != "spark":
-                self._look_at_subscriptions(edge, topic, _RETURN_SHARE * node.overlay.return_seconds)
-                self._check_covered(edge, node.overlay, topic)
-        for origin in node.overlay.imports:
+                self._look_at_subscriptions(edge, topic, _RETURN_SHARE * node.parts.overlay.return_seconds)
+                self._check_covered(edge, node.parts.overlay, topic)
+        for origin in node.parts.overlay.imports:
             key = origin.topic.key, origin.log
             if origin.cursor is not None and origin.cursor != (before := edge.cursors.get(key, START)):
                 edge.cursors[key] = origin.cursor

@@ -32,18 +32,18 @@ class PublisherClients:
     def __init__(self, edge: Edge, ports: ClientPorts) -> None:
         self._edge, self._ports = edge, ports
         self._measuring: dict[PublisherName, MeasureDelays] = {}  # those that were asked to ping brokers
-        edge.asked.on_pinged = self._pinged
+        edge.parts.asked.on_pinged = self._pinged
 
     def name_of(self, link: str, publisher: str) -> PublisherName | None:
         """How brokers name the publisher of a client."""
-        identity = self._edge.links.identity(link)
+        identity = self._edge.parts.links.identity(link)
         return None if identity is None else publisher_name(identity.tenant, publisher)
 
     # Asking
 
     def can_move(self, publisher: PublisherName) -> bool:
         """Whether a publisher's client is there, and able to move it."""
-        return self._edge.advertisements.link_of(publisher_key(publisher)) is not None
+        return self._edge.parts.advertisements.link_of(publisher_key(publisher)) is not None
 
     def measure(self, asked: MeasureDelays) -> None:
         """Have a publisher's client find out how far it is from some brokers."""
@@ -77,7 +77,7 @@ class PublisherClients:
 
     def list_publishers(self, link: str, frame: List) -> None:
         """Tell a client of its tenant's publishers that are placed here; it needs the right to manage all topics."""
-        identity = self._edge.links.identity(link)
+        identity = self._edge.parts.links.identity(link)
         if identity is None:
             return
         if identity.may("manage", "*"):

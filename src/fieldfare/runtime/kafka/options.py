@@ -55,12 +55,12 @@ class EdgeView:
         """What is asked of an edge of this process."""
 
         def publishers(tenant: str, topic: str) -> Publishers:
-            return edge.topics.get_or_make(tenant, topic).publishers
+            return edge.parts.topics.get_or_make(tenant, topic).publishers
 
         return EdgeView(
             edge.name,
             lambda: edge.log_id,
-            lambda: edge.positions.last,
+            lambda: edge.parts.positions.last,
             lambda tenant, topic, publisher: publishers(tenant, topic).last(publisher),
             lambda tenant, topic: publishers(tenant, topic).readers,
         )
