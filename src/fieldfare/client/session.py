@@ -8,46 +8,38 @@ and positions on deliveries make sure that what is sent twice happens once.
 from __future__ import annotations
 
 import math
-from collections import deque
 
 from fieldfare.client import wire
 from fieldfare.client.awaited_answers import Awaited, AwaitedAnswers, Repeatable, RepeatableRequest
 from fieldfare.client.options import SessionOptions
 from fieldfare.client.outputs import (
     Completed,
-    Delivered,
     Failed,
     GoElsewhere,
     Key,
-    LogChanged,
     MoveAsked,
-    Moved,
-    Noticed,
     Output,
     PingsAsked,
     Reconnect,
     Transmit,
-    Withdrawn,
 )
 from fieldfare.client.session_publications import SessionPublications
 from fieldfare.client.session_subscription import SessionSubscription
+from fieldfare.client.session_subscriptions import SessionSubscriptions
 from fieldfare.client.session_windows import SessionWindows
 from fieldfare.client.unanswered_publications import UnansweredPublication, UnansweredPublications
 from fieldfare.client.window_budget import WindowBudget, WindowShare
-from fieldfare.errors import DetachedError, FieldfareError, MovedError, NotConnectedError, RefusedError, refusal
+from fieldfare.errors import FieldfareError, MovedError, NotConnectedError, RefusedError, refusal
 from fieldfare.messages import (
-    REASON_CHARACTERS_MAX,
     Accepted,
     Adopt,
     Advertise,
     Attach,
     Deliver,
     Delivery,
-    Detach,
     EdgeFrame,
     EdgesPinged,
     MovePublisher,
-    Nack,
     Notice,
     PingEdges,
     Position,
@@ -80,18 +72,14 @@ class ClientSession:
         budget: WindowBudget | None = None,
     ) -> None:
         self.options = options
-        self._may_move = may_move
         self.is_connected = False
         self._knows_logs = False  # whether the edge that is connected now does
         self._log: str | None = None  # that of the edge that was connected last and knew it
         self._answers = AwaitedAnswers(options)
         self.windows = SessionWindows(budget or WindowBudget(), options, self._answers)
         self._publications = SessionPublications(publisher, options, self._answers)
-        self._subscriptions: dict[Key, SessionSubscription] = {}
-        self._by_id: dict[str, SessionSubscription] = {}  # those that are confirmed on this connection
+        self.subscriptions = SessionSubscriptions(options, self._answers, self.windows, self.request, may_move=may_move)
         self._requests: dict[RepeatableRequest, None] = {}
-        self._unacknowledged: dict[SessionSubscription, None] = {}  # the application took events of these,
-        self.ack_at = math.inf  # which are acknowledged at this time
 
     # Commands
 
@@ -117,12 +105,12 @@ class ClientSession:
 
     def is_in_force(self, subscription: Key) -> bool:
         """Whether the edge has confirmed a subscription on this connection."""
-        return subscription in self._subscriptions and self._subscriptions[subscription].id is not None
+        return self.subscriptions.is_in_force(subscription)
 
     @property
     def next_timer(self) -> float | None:
         """When to call `timer`."""
-        at = min(self.ack_at, self._answers.next_time, self.windows.next_time)
+        at = min(self.subscriptions.ack_at, self._answers.next_time, self.windows.next_time)
         return None if at == math.inf else at
 
     def publish(self, key: Key, frame: Publish, now: float) -> list[Output]:
@@ -140,86 +128,34 @@ class ClientSession:
         """
         if (failed := _check(key, frame)) is not None:
             return [failed]
-        if (error := self.windows.check()) is not None:
-            return [Failed(key, error)]
-        subscription = SessionSubscription(key, frame)
-        subscription.in_hand.is_manual = is_manual
-        if self._may_move:
-            subscription.recent = deque(maxlen=self.options.remembered_events_max)
-        return self.adopt(subscription, now)
+        return self.subscriptions.subscribe(key, frame, now, is_manual=is_manual)
 
     def adopt(self, subscription: SessionSubscription, now: float) -> list[Output]:
         """Go on with a subscription of another session, which has let it go: its home is the edge of this one."""
-        self._subscriptions[subscription.key] = subscription
-        subscription.knows_logs = self._knows_logs
-        self.windows.open(subscription)
-        return [self._answers.send(subscription, now)] if self.is_connected and subscription.has_window else []
+        return self.subscriptions.adopt(subscription, now)
 
     def ack(self, key: Key, position: Position, now: float) -> list[Output]:
         """The application is done with all events of a subscription up to a position."""
-        subscription = self._subscriptions.get(key)
-        if subscription is None:
-            return []
-        if subscription.in_hand.is_single(position):
-            return self.ack_each(key, position, now)
-        if not subscription.take(position):
-            return []
-        self.windows.took(subscription, position)
-        return self._acknowledge_soon(subscription, now)
+        return self.subscriptions.ack(key, position, now)
 
     def ack_each(self, key: Key, position: Position, now: float) -> list[Output]:
         """The application is done with one event of a subscription."""
-        subscription = self._subscriptions.get(key)
-        if subscription is None:
-            return []
-        subscription.settle(position)
-        self.windows.took_one(subscription)
-        return self._acknowledge_soon(subscription, now)
+        return self.subscriptions.ack_each(key, position, now)
 
     def nack(self, key: Key, event: Delivery, reason: str, delay_seconds: float | None) -> list[Output]:
         """The application could not deal with an event: it comes again later, or becomes a dead letter.
 
         While there is no connection, the edge has the event as one that nobody has dealt with.
         """
-        subscription = self._subscriptions.get(key)
-        if subscription is None:
-            return []
-        self.windows.took_one(subscription)
-        if subscription.id is None:
-            subscription.in_hand.refuse(event.position, comes_again=True, is_told=False)
-            return []
-        subscription.refuse(event.position, event.attempt)
-        frame = Nack(subscription.id, event.position, reason[:REASON_CHARACTERS_MAX], delay_seconds, event.attempt)
-        return [*_acknowledge(subscription), Transmit(frame)]
-
-    def _acknowledge_soon(self, subscription: SessionSubscription, now: float) -> list[Output]:
-        if subscription.in_hand.acks_each and subscription.in_hand.is_prompt:
-            return _acknowledge(subscription)
-        if subscription.events_taken >= subscription.ack_events:
-            return _acknowledge(subscription)
-        self._unacknowledged[subscription] = None
-        if self.ack_at == math.inf:
-            self.ack_at = now + self.options.ack_delay_seconds
-        return []
+        return self.subscriptions.nack(key, event, reason, delay_seconds)
 
     def detach(self, key: Key) -> list[Output]:
         """Deliver no more of a subscription here; a durable one waits for the next client that attaches."""
-        subscription = self._forget(key)
-        if subscription is None or subscription.id is None:
-            return []
-        return [*_acknowledge(subscription), Transmit(Detach(subscription.id))]
+        return self.subscriptions.detach(key)
 
     def unsubscribe(self, key: Key, subscription: Key, now: float) -> list[Output]:
         """End a subscription of this session; the key names this request, `subscription` what is to end."""
-        ending = self._subscriptions.get(subscription)
-        if ending is None or not (ending.is_durable or self.is_connected):  # it ended with its connection
-            self._forget(subscription)
-            return [Completed(key)]
-        if ending.id is None:
-            ending.ending = key
-            return []
-        self._forget(subscription)
-        return self.request(key, Unsubscribe(0, ending.id), now)
+        return self.subscriptions.unsubscribe(key, subscription, now)
 
     def request(self, key: Key, frame: Repeatable, now: float) -> list[Output]:
         """Any other request; also a publication without a number, of which a repetition is known by its ids."""
@@ -288,15 +224,12 @@ class ClientSession:
 
     def close(self, error: FieldfareError) -> list[Output]:
         """The last call: acknowledge what the application took, and fail whatever is open."""
-        outputs = [output for subscription in self._unacknowledged for output in _acknowledge(subscription)]
         keys = [
             *self._publications.keys(),
-            *(each.key if each.ending is None else each.ending for each in self._subscriptions.values()),
+            *self.subscriptions.keys(),
             *(request.key for request in self._requests),
         ]
-        for subscription in self._subscriptions.values():
-            self.windows.close(subscription)
-        return [*outputs, *(Failed(key, error) for key in keys)]
+        return [*self.subscriptions.close(), *(Failed(key, error) for key in keys)]
 
     # What happened
 
@@ -310,14 +243,14 @@ class ClientSession:
         self.is_connected, self._knows_logs = True, log is not None
         lost = [] if log is None or self._log in (None, log) else self._leave_log()
         self._log = log or self._log
-        subscriptions = [each for each in self._subscriptions.values() if each.has_window]
-        awaited: list[SessionSubscription | RepeatableRequest] = [*subscriptions, *self._requests]
-        for each in awaited:
-            each.knows_logs = self._knows_logs
+        subscriptions = self.subscriptions.connected(knows_logs=self._knows_logs)
+        for request in self._requests:
+            request.knows_logs = self._knows_logs
         return [
             *withdrawn,
             *lost,
-            *(self._answers.send(each, now) for each in awaited),
+            *(self._answers.send(each, now) for each in subscriptions),
+            *(self._answers.send(each, now) for each in self._requests),
             *self._publications.connected(now),
         ]
 
@@ -332,32 +265,21 @@ class ClientSession:
         return outputs
 
     def disconnected(self, now: float) -> list[Output]:  # noqa: ARG002 - all that happens is told in the same way
-        """The connection is gone, and with it every answer that was on its way.
-
-        Where events come out of order, those that were not taken may be another consumer's from now on.
-        """
-        each = [one for one in self._subscriptions.values() if one.id is not None and one.in_hand.acks_each]
+        """The connection is gone, and with it every answer that was on its way."""
         self.is_connected = False
         self._answers.clear()
-        self._by_id.clear()
-        self._unacknowledged.clear()
-        self.ack_at = math.inf
-        for subscription in self._subscriptions.values():
-            subscription.disconnect()
-        self.windows.disconnected()
+        withdrawn = self.subscriptions.disconnected()
         self._publications.disconnected()
-        for subscription in each:
-            self.windows.left_log(subscription)
-        return [Withdrawn(subscription.key) for subscription in each]
+        return withdrawn
 
     def received(self, frame: EdgeFrame | wire.DecodedEdgeFrame, now: float) -> list[Output]:
         """A frame came."""
         if isinstance(frame, wire.DecodedDeliver):
-            return self._delivered(frame)
+            return self.subscriptions.delivered(frame)
         if isinstance(frame, Deliver):
-            return self._delivered(wire.decoded(frame))
+            return self.subscriptions.delivered(wire.decoded(frame))
         if isinstance(frame, Notice):
-            return self._noticed(frame, now)
+            return self.subscriptions.noticed(frame, now)
         if isinstance(frame, MovePublisher):
             is_meant = (frame.publisher, frame.generation) == (self.publisher, self.generation + 1)
             return [MoveAsked(frame.target, frame.url)] if is_meant else []
@@ -369,7 +291,7 @@ class ClientSession:
         if isinstance(awaited, UnansweredPublication) and isinstance(frame, Accepted):
             return self._publications.accepted(awaited, frame, now)
         if isinstance(awaited, SessionSubscription) and isinstance(frame, Subscribed):
-            return self._confirmed(awaited, frame, now)
+            return self.subscriptions.confirmed(awaited, frame, now)
         if isinstance(awaited, RepeatableRequest):
             self._requests.pop(awaited, None)
             if isinstance(awaited.key, WindowShare):
@@ -383,12 +305,7 @@ class ClientSession:
         if self._answers.is_overdue(now):
             self.disconnected(now)
             return [Reconnect(f"a request had no answer for {self.options.answer_timeout_seconds:g} s")]
-        outputs: list[Output] = []
-        if self.ack_at <= now:
-            for subscription in self._unacknowledged:
-                outputs += _acknowledge(subscription)
-            self._unacknowledged.clear()
-            self.ack_at = math.inf
+        outputs = self.subscriptions.acknowledge_all() if self.subscriptions.ack_at <= now else []
         outputs += self.windows.send_changes(now, is_connected=self.is_connected)
         for retried in self._answers.due(now):
             if isinstance(retried, UnansweredPublications):
@@ -396,64 +313,6 @@ class ClientSession:
             else:
                 outputs.append(self._answers.send(retried, now))
         return outputs
-
-    # Subscriptions
-
-    def _delivered(self, frame: wire.DecodedDeliver) -> list[Output]:
-        subscription = self._by_id.get(frame.subscription)
-        if subscription is None:
-            return []
-        fresh = subscription.fresh(frame.events)
-        outputs: list[Output] = []
-        if fresh:
-            outputs.append(Delivered(subscription.key, fresh))
-            self.windows.came(subscription, len(fresh), len(fresh[0].event))
-        if len(fresh) < len(frame.events):  # some were sent again: perhaps the acknowledgement was lost
-            outputs += _acknowledge(subscription)
-        return outputs
-
-    def _noticed(self, notice: Notice, now: float) -> list[Output]:
-        subscription = self._by_id.get(notice.subscription)
-        if subscription is None:
-            return []
-        outputs: list[Output] = [Noticed(subscription.key, notice)]
-        if notice.kind == "seek" and notice.position is not None:
-            del self._by_id[notice.subscription]
-            subscription.id = None
-            subscription.begin_after(notice.position)
-            self._unacknowledged.pop(subscription, None)
-            self.windows.left_log(subscription)
-            outputs += [Withdrawn(subscription.key), self._answers.send(subscription, now)]
-        if notice.kind == "detached":
-            self._forget(subscription.key)
-            outputs.append(Failed(subscription.key, DetachedError(notice.subscription, notice.detail)))
-        return outputs
-
-    def _confirmed(self, subscription: SessionSubscription, answer: Subscribed, now: float) -> list[Output]:
-        if self._subscriptions.get(subscription.key) is not subscription:
-            return [Transmit(Detach(answer.subscription))]
-        is_first = not subscription.is_confirmed
-        has_other_log = subscription.confirm(answer)
-        if subscription.ending is not None:
-            self._forget(subscription.key)
-            return self.request(subscription.ending, Unsubscribe(0, answer.subscription), now)
-        self._by_id[answer.subscription] = subscription
-        self.windows.confirmed(subscription)
-        if has_other_log:
-            self.windows.left_log(subscription)
-        if is_first:
-            return [Completed(subscription.key, answer)]
-        changed: list[Output] = [LogChanged(subscription.key, answer.log)] if has_other_log else []
-        return [*changed, *_acknowledge(subscription)]
-
-    def _forget(self, key: Key) -> SessionSubscription | None:
-        subscription = self._subscriptions.pop(key, None)
-        if subscription is not None:
-            self._by_id.pop(subscription.id or "", None)
-            self._answers.cancel(subscription)
-            self._unacknowledged.pop(subscription, None)
-            self.windows.close(subscription)
-        return subscription
 
     # Refusals
 
@@ -471,16 +330,11 @@ class ClientSession:
             if refused.code == "sequence" and refused.expected is not None:
                 return self._publications.misnumbered(awaited, refused.expected, now)
             return self._publications.refused(awaited, error, now)
-        if isinstance(awaited, SessionSubscription) and self._subscriptions.get(awaited.key) is not awaited:
-            return []  # nobody wants it any more
+        if isinstance(awaited, SessionSubscription):
+            return self.subscriptions.refused(awaited, error, now, is_busy=is_busy)
         if is_busy:
             self._answers.retry_later(awaited, now)
             return []
-        if isinstance(awaited, SessionSubscription):
-            self._forget(awaited.key)
-            if isinstance(error, MovedError):
-                return [Moved(awaited.key, error, awaited) if awaited.ending is None else Failed(awaited.ending, error)]
-            return [Completed(awaited.ending) if awaited.ending is not None else Failed(awaited.key, error)]
         self._requests.pop(awaited, None)
         if isinstance(awaited.key, WindowShare):
             self.windows.in_effect(awaited.key)
@@ -494,10 +348,6 @@ def _error(refused: Refused) -> RefusedError:
     if refused.code == "moved":
         return MovedError(refused.reason, refused.home)
     return refusal(refused.code, refused.reason)
-
-
-def _acknowledge(subscription: SessionSubscription) -> list[Output]:
-    return [Transmit(frame) for frame in subscription.acknowledgements()]
 
 
 def _check(key: Key, frame: Subscribe | Attach | Repeatable) -> Failed | None:

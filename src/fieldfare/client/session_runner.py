@@ -170,7 +170,7 @@ class SessionRunner:
         """The application is done with all events up to a position."""
         if self._ended_by is None:
             outputs = self.session.ack(inbox, position, self._loop.time())
-            if outputs or self.session.ack_at < self._timer_at:
+            if outputs or self.session.subscriptions.ack_at < self._timer_at:
                 self._do(outputs)
 
     def acknowledge_each(self, inbox: Inbox, position: Position) -> None:
