@@ -14,7 +14,7 @@ from fieldfare.placement.options import UNDAMPED, GrapeOptions, PopOptions
 from fieldfare.qos import Offered, Requested
 from fieldfare.routing.exporting import ExportOptions
 from fieldfare.routing.options import EdgeOptions
-from fieldfare.routing.overlay import OverlayOptions
+from fieldfare.routing.overlay_ports import OverlayOptions
 from fieldfare.routing.tree.neighbours import Neighbour
 from fieldfare.routing.tree.publisher_placement import PlacementOptions
 from fieldfare.routing.tree.tree_broker import TreeOptions

@@ -15,7 +15,8 @@ from fieldfare.messages import Notice
 from fieldfare.overlay.routing_broker import RoutingBroker
 from fieldfare.qos import Offered, Requested
 from fieldfare.routing.edge import Edge
-from fieldfare.routing.overlay import EdgeOverlay, OverlayOptions
+from fieldfare.routing.overlay import EdgeOverlay
+from fieldfare.routing.overlay_ports import OverlayOptions
 from fieldfare.simulation.client import SimulatedClient
 from fieldfare.simulation.deployment import Deployment
 from fieldfare.simulation.disk import OPTIONS

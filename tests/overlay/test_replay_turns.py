@@ -10,7 +10,7 @@ from fieldfare.client.options import SessionOptions
 from fieldfare.qos import Requested
 from fieldfare.routing.edge import Edge
 from fieldfare.routing.exporting import ExportOptions
-from fieldfare.routing.overlay import OverlayOptions
+from fieldfare.routing.overlay_ports import OverlayOptions
 from fieldfare.routing.replaying import ReplayOptions
 from fieldfare.simulation.client import SimulatedClient
 from fieldfare.simulation.history import Reception

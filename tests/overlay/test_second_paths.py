@@ -8,7 +8,7 @@ import msgspec
 from tests.overlay.test_two_networks import TwoNetworks, numbers
 
 from fieldfare.qos import Requested
-from fieldfare.routing.overlay import OverlayOptions
+from fieldfare.routing.overlay_ports import OverlayOptions
 from fieldfare.simulation.client import SimulatedClient
 from fieldfare.simulation.history import Reception
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.overlay.directory import Directory
 
-from fieldfare.routing.overlay import OverlayOptions
+from fieldfare.routing.overlay_ports import OverlayOptions
 from fieldfare.simulation.client import SimulatedClient
 from fieldfare.simulation.deployment import Deployment
 from fieldfare.simulation.history import TENANT, Reception

@@ -10,7 +10,7 @@ import msgspec
 from tests.overlay.test_interleavings import overlay_of
 
 from fieldfare.messages import Node, Stream, stream_of
-from fieldfare.routing.overlay import OverlayOptions
+from fieldfare.routing.overlay_ports import OverlayOptions
 from fieldfare.routing.ports import START
 from fieldfare.routing.tree.neighbours import Neighbour
 from fieldfare.routing.tree.tree_broker import TreeBroker, TreeOptions

@@ -29,7 +29,8 @@ from fieldfare.messages import (
 )
 from fieldfare.overlay.covering import EVERYTHING, Covering
 from fieldfare.routing.edge import Edge
-from fieldfare.routing.overlay import OverlayOptions, OverlayTimer
+from fieldfare.routing.overlay import OverlayTimer
+from fieldfare.routing.overlay_ports import OverlayOptions
 
 NOW = 1_000.0
 

@@ -52,7 +52,7 @@ from fieldfare.routing.lag import CountingKey
 from fieldfare.routing.log_answers import LogAnswers
 from fieldfare.routing.moved_publisher import PublisherKey
 from fieldfare.routing.options import EdgeOptions
-from fieldfare.routing.overlay import OverlayOptions
+from fieldfare.routing.overlay_ports import OverlayOptions
 from fieldfare.routing.pending import PendingSubscription
 from fieldfare.routing.publication import Publication
 from fieldfare.routing.publisher_moves import AdoptionTimer
@@ -200,7 +200,7 @@ class Edge:
         if identity is not None:
             self._clients.received(message.link, identity, message.frame, now)
         elif (overlay := self.parts.overlay) is not None and message.link in overlay.links:
-            overlay.received(message, now)
+            overlay.requests.received(message, now)
         # else it was closed meanwhile
 
     def _opened(self, message: Opened, _: float) -> None:
@@ -230,7 +230,7 @@ class Edge:
             case PendingSubscription() as pending, str(reason):
                 parts.subscribing.pending.not_handed(pending, reason)
             case HandedPart() as part, failure if parts.overlay is not None:
-                parts.overlay.handed(part, failure)
+                parts.overlay.homes.handed(part, failure)
             case Registration() as registration, failure if parts.overlay is not None:
                 parts.overlay.home_conditions.handed(registration, failure)
 

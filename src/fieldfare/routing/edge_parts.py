@@ -31,7 +31,8 @@ from fieldfare.routing.home_search import HomeSearch
 from fieldfare.routing.moved_publisher import PublisherKey
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.other_edges import OtherEdges
-from fieldfare.routing.overlay import EdgeOverlay, OverlayOptions, OverlayPorts
+from fieldfare.routing.overlay import EdgeOverlay
+from fieldfare.routing.overlay_ports import OverlayOptions, OverlayPorts
 from fieldfare.routing.pending import PendingPorts, PendingSubscription
 from fieldfare.routing.pipeline_batches import BatchPorts, PipelineBatches
 from fieldfare.routing.ports import Asking, Emit, LogPort, Positions, Replies, Timers

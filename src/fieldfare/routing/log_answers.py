@@ -11,7 +11,7 @@ from fieldfare.routing.exported_interest import ExportedVersion
 from fieldfare.routing.home_conditions import RegisteredPart
 from fieldfare.routing.moved_publisher import AdoptionOfPublisher, SealOfPublisher, SettlingPublisher
 from fieldfare.routing.origin import Arrival
-from fieldfare.routing.overlay import EdgeOverlay, GapAtHome
+from fieldfare.routing.overlay import EdgeOverlay
 from fieldfare.routing.pending import PendingSubscription
 from fieldfare.routing.pipeline_batches import PendingBatch
 from fieldfare.routing.publication import PassedNumbers, Publication, Repetition
@@ -21,6 +21,7 @@ from fieldfare.routing.subscribing import EndingSubscription
 from fieldfare.routing.subscription_requests import LettersUpdate, SubscriptionUpdate
 from fieldfare.routing.topic import TopicChange
 from fieldfare.routing.topic_deleting import EndingTopic
+from fieldfare.routing.topic_homes import GapAtHome
 
 WhenStored: TypeAlias = Callable[[Any, float], None]
 WhenNotStored: TypeAlias = Callable[[Any, str], None]
@@ -94,7 +95,7 @@ def _stored_of_overlay(overlay: EdgeOverlay) -> dict[type, WhenStored]:
         ReplayedEvents: overlay.replays.stored,
         PausedPublishers: overlay.replays.publishers_paused,
         RegisteredPart: overlay.home_conditions.stored,
-        GapAtHome: lambda waiter, _: overlay.gap_known(waiter),
+        GapAtHome: lambda waiter, _: overlay.homes.gap_known(waiter),
         ExportedVersion: overlay.confirming.stored,
     }
 
@@ -105,6 +106,6 @@ def _failed_of_overlay(overlay: EdgeOverlay) -> dict[type, WhenNotStored]:
         ReplayedEvents: lambda waiter, _: overlay.replays.not_stored(waiter),
         PausedPublishers: lambda waiter, _: overlay.replays.publishers_not_paused(waiter),
         RegisteredPart: lambda waiter, _: overlay.home_conditions.not_stored(waiter),
-        GapAtHome: lambda waiter, _: overlay.gap_known(waiter),
+        GapAtHome: lambda waiter, _: overlay.homes.gap_known(waiter),
         ExportedVersion: lambda waiter, _: overlay.wanted.not_stored(waiter),
     }

@@ -41,7 +41,7 @@ class OtherEdges:
     def export_matched(self, topic: Topic, record: EventsStored, now: float) -> None:
         """Send events that the pipeline matched here to the edges whose subscriptions it found."""
         if self.overlay is not None:
-            self.overlay.export_matched(topic, record, now)
+            self.overlay.homes.export_matched(topic, record, now)
 
     def pass_over(self, topic: Topic, now: float) -> None:
         """Tell the others that they want nothing of this topic up to its end."""

@@ -13,6 +13,8 @@
     SecondPaths        direct links to other edges, for flows with a latency budget
     Registrations      subscriptions here to topics that Spark matches at another edge
     HomeConditions     subscriptions elsewhere to topics that Spark matches here
+    TopicHomes         which edge matches such a topic, and what that changes for this one
+    BrokerRequests     frames of other brokers, and which of these parts deals with each
 
 They know of each other what their ports say; here they are brought together. An edge without an overlay has none of it.
 """
@@ -20,42 +22,25 @@ They know of each other what their ports say; here they are brought together. An
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any
 
 from fieldfare.messages import (
-    BrokerFrame,
     BrokerIdentity,
-    Close,
     Closed,
-    Confirm,
-    DialBack,
     EdgeRetired,
-    EventsStored,
     ExportedEvent,
-    Find,
     Follows,
-    Found,
     Identity,
     Input,
     Join,
-    Joined,
     LeaderSeen,
-    Leave,
     LogId,
-    Member,
     MemberGone,
     MemberSeen,
     Position,
-    Ranges,
-    Reached,
-    Received,
-    Register,
-    Resume,
     Send,
-    Taken,
     TopicAdvertised,
     TopicGone,
     TopicKey,
@@ -63,92 +48,31 @@ from fieldfare.messages import (
     Unreachable,
     Version,
 )
-from fieldfare.overlay.covering import EVERYTHING, Covering
+from fieldfare.overlay.covering import Covering
 from fieldfare.routing.advertised_topics import AdvertisedPorts, AdvertisedTopics
 from fieldfare.routing.announcing import Announcing, AnnouncingPorts
 from fieldfare.routing.broker_links import BrokerLinks, HandoverTimer, RedialTimer
+from fieldfare.routing.broker_requests import BrokerRequestPorts, BrokerRequests
 from fieldfare.routing.confirming import Confirming, ConfirmingPorts
 from fieldfare.routing.endpoint_counts import CountPorts, EndpointCounting
-from fieldfare.routing.exported_interest import (
-    ExportedInterest,
-    InterestPorts,
-)
-from fieldfare.routing.exporting import ExportOptions, Exports
-from fieldfare.routing.handing import HandedPart
+from fieldfare.routing.exported_interest import ExportedInterest, InterestPorts
+from fieldfare.routing.exporting import Exports
 from fieldfare.routing.home_conditions import HomeConditions
 from fieldfare.routing.home_search import HomeSearch, HomeSearches, NamedRequest, SearchPorts
 from fieldfare.routing.importing import ImportingPorts, Imports, accepted_at
-from fieldfare.routing.interest import CompiledConditions, covering_of
+from fieldfare.routing.interest import CompiledConditions
 from fieldfare.routing.origin import Origin
+from fieldfare.routing.overlay_ports import OverlayOptions, OverlayPorts
 from fieldfare.routing.pending import PendingSubscription
-from fieldfare.routing.ports import Asking, Emit, LogPort, Positions, Timers
-from fieldfare.routing.publisher_advertisements import PublisherAdvertisements
-from fieldfare.routing.publishing import Publishing
 from fieldfare.routing.refusal import Refusal, require
 from fieldfare.routing.registrations import Registrations
-from fieldfare.routing.replaying import ReplayingPorts, ReplayOptions, Replays
+from fieldfare.routing.replaying import ReplayingPorts, Replays
 from fieldfare.routing.second_paths import PathPorts, SecondPaths
 from fieldfare.routing.statistics import OverlayStatistics
 from fieldfare.routing.taker import Entry, Subscription
-from fieldfare.routing.topic import Topic, TopicChange, Topics
+from fieldfare.routing.topic import Topic
+from fieldfare.routing.topic_homes import HomePorts, TopicHomes
 from fieldfare.routing.topic_offers import OfferPorts, TopicOffers
-
-
-@dataclass(frozen=True, slots=True)
-class OverlayOptions:
-    """How an edge takes part in the overlay. `member` is what other brokers are told of it."""
-
-    member: Member
-    confirm_seconds: float = 2.0  # how long a subscription waits for other edges before it is acknowledged
-    home_seconds: float = 10.0  # how long one waits for the edge whose pipeline matches its topic, or is refused
-    handover_seconds: float = 3.0  # how long a topic stays joined at its former routing broker
-    return_seconds: float = 60.0  # how long what an unnamed subscription wanted is wanted after its end
-    boxes_max: int = 256  # of a topic's interest; beyond it, boxes are merged (measured by `bench covering`)
-    second_paths_max: int = 8  # direct links to other edges, those that they asked for included
-    tells_advertisements: bool = False  # whether the topology needs them: what comes is told by `AdvertiseTopic`
-    advertise_seconds: float = 2.0  # how long an advertisement waits until the overlay knows of it
-    offer_seconds: float = 10.0  # how long who changes a topic waits for coordination, before it is refused as busy
-    find_seconds: float = 2.0  # how long other edges are asked for a durable subscription
-    tidy_seconds: float = 0.25
-    exports: ExportOptions = field(default_factory=ExportOptions)
-    replays: ReplayOptions = field(default_factory=ReplayOptions)
-
-
-@dataclass(frozen=True, slots=True)
-class OverlayPorts:
-    """What the overlay needs of its edge."""
-
-    emit: Emit
-    topics: Topics
-    log: LogPort
-    positions: Positions
-    timers: Timers
-    compiler: Asking
-    pipeline: Asking
-    publishing: Publishing
-    subscriptions_of: Callable[[Topic], Iterable[Subscription]]  # those of a topic, the pending ones included
-    load: Callable[[], float]  # the share of this edge's places for clients that are taken
-    pending_count: Callable[[TopicKey], int]  # how many subscriptions to a topic are being made,
-    durable_pending_count: Callable[[TopicKey], int]  # and how many of them are durable
-    is_connected: Callable[[str], bool]  # whether the client of a link is still there
-    has: Callable[[str, str], bool]  # whether this edge has a subscription of a tenant
-    go_on: Callable[[HomeSearch, float], None]  # no other edge has what a client asks for
-    refuse: Callable[[HomeSearch, Refusal], None]
-    not_offered: Callable[[TopicChange, str], None]  # a change of a topic that coordination did not answer in time
-    put_in_force: Callable[[PendingSubscription, float], None]  # a subscription that waited for other edges
-    deny: Callable[[PendingSubscription, str], None]  # the same, if it waited in vain
-    tell_of_budget: Callable[[Topic, str], None]  # tells subscribers with a latency budget something about it
-    tell_missed: Callable[[Topic, Position, str], None]  # tells the subscribers of a topic that events are gone
-    cursor_moved: Callable[[], None]  # more events of other logs are here
-    advertisements: PublisherAdvertisements
-
-
-@dataclass(frozen=True, slots=True)
-class GapAtHome:
-    """A place in this log for events that never came here, where this edge's pipeline matches their topic."""
-
-    topic: Topic
-    position: Position
 
 
 class OverlayTimer(Enum):
@@ -173,21 +97,7 @@ class EdgeOverlay:
         self.registrations = Registrations(ports.emit, self.wanted, self._home_of)
         self.home_conditions = HomeConditions(ports.pipeline, ports.log, self._registered)
         self.exports = Exports(options.exports, ports.emit)
-        self.imports = Imports(
-            ImportingPorts(
-                ports.emit,
-                ports.log,
-                ports.positions,
-                ports.publishing,
-                ports.pipeline,
-                lambda link, topic: self._send_join(link, topic.key),
-                self._tell_lost,
-                self._arrived,
-                ports.cursor_moved,
-                self._is_gone,
-                self._is_early_for_replays,
-            )
-        )
+        self.imports = self._make_imports()
         self.paths = SecondPaths(
             options.member,
             options.second_paths_max,
@@ -198,43 +108,18 @@ class EdgeOverlay:
             options.find_seconds,
             SearchPorts(ports.emit, self.links, self.imports, ports.has, self._end_search, self._refuse_search),
         )
-        self.replays = Replays(
-            options.replays,
-            ReplayingPorts(
-                ports.emit,
-                self.imports,
-                ports.log,
-                ports.positions,
-                ports.publishing,
-                lambda topic: list(self.links.routes[topic].joined) if topic in self.links.routes else [],
-                ports.is_connected,
-                ports.put_in_force,
-                ports.deny,
-            ),
-        )
+        self.replays = self._make_replays()
         self.counts = EndpointCounting(
             options.member.name,
             CountPorts(ports.emit, self.links, self._being_made, ports.durable_pending_count),
         )
-        self.confirming = Confirming(
-            options.confirm_seconds,
-            options.home_seconds,
-            ConfirmingPorts(
-                self.links,
-                self.counts,
-                self.wanted,
-                self.imports,
-                self.registrations,
-                self._home_of,
-                self._confirmed_by_all,
-                ports.deny,
-            ),
-        )
+        self.confirming = self._make_confirming()
+        self.homes = self._make_homes()
         self.announcing = Announcing(options.member, AnnouncingPorts(ports.emit, self.links, self.exports, ports.load))
         self.offers = TopicOffers(
             options.member.name,
             options.offer_seconds,
-            OfferPorts(ports.emit, ports.log, self.matching_changed, ports.not_offered),
+            OfferPorts(ports.emit, ports.log, self.homes.matching_changed, ports.not_offered),
         )
         self.advertised = AdvertisedTopics(
             options.advertise_seconds,
@@ -242,19 +127,7 @@ class EdgeOverlay:
             is_told=options.tells_advertisements,
         )
         ports.advertisements.is_watching = options.tells_advertisements
-        self._frames: dict[type[BrokerFrame], Callable[[str, Any, float], None]] = {
-            Join: self._join,
-            Joined: self._joined,
-            Leave: self._leave,
-            Confirm: self._confirmed,
-            Resume: self._resume,
-            Taken: self._taken,
-            Ranges: self._ranges,
-            Find: lambda link, frame, _: self.searches.find(link, frame),
-            Found: lambda _, frame, now: self.searches.found(frame, now),
-            Register: self._register,
-            DialBack: lambda _, frame, __: self.paths.dial_back(frame),
-        }
+        self.requests = self._make_requests()
         self.handlers: dict[type[Input], Callable[[Any, float], None]] = {
             Unreachable: self._unreachable,
             MemberSeen: self._member_seen,
@@ -265,6 +138,94 @@ class EdgeOverlay:
             LeaderSeen: lambda *_: None,
             TopicAdvertised: lambda message, _: self.advertised.answered(message.number),
         }
+
+    # Making
+
+    def _make_imports(self) -> Imports:
+        return Imports(
+            ImportingPorts(
+                self._ports.emit,
+                self._ports.log,
+                self._ports.positions,
+                self._ports.publishing,
+                self._ports.pipeline,
+                lambda link, topic: self._send_join(link, topic.key),
+                self._tell_lost,
+                self._arrived,
+                self._ports.cursor_moved,
+                self._is_gone,
+                self._is_early_for_replays,
+            )
+        )
+
+    def _make_replays(self) -> Replays:
+        return Replays(
+            self._options.replays,
+            ReplayingPorts(
+                self._ports.emit,
+                self.imports,
+                self._ports.log,
+                self._ports.positions,
+                self._ports.publishing,
+                lambda topic: list(self.links.routes[topic].joined) if topic in self.links.routes else [],
+                self._ports.is_connected,
+                self._ports.put_in_force,
+                self._ports.deny,
+            ),
+        )
+
+    def _make_confirming(self) -> Confirming:
+        return Confirming(
+            self._options.confirm_seconds,
+            self._options.home_seconds,
+            ConfirmingPorts(
+                self.links,
+                self.counts,
+                self.wanted,
+                self.imports,
+                self.registrations,
+                self._home_of,
+                self._confirmed_by_all,
+                self._ports.deny,
+            ),
+        )
+
+    def _make_homes(self) -> TopicHomes:
+        return TopicHomes(
+            self._options.boxes_max,
+            HomePorts(
+                self._ports.log,
+                self._ports.positions,
+                self.links,
+                self.wanted,
+                self.registrations,
+                self.exports,
+                self.imports,
+                self.confirming,
+                self.counts,
+                self._ports.tell_missed,
+            ),
+        )
+
+    def _make_requests(self) -> BrokerRequests:
+        return BrokerRequests(
+            BrokerRequestPorts(
+                self._ports.topics,
+                self._ports.emit,
+                self.links,
+                self.wanted,
+                self.registrations,
+                self.home_conditions,
+                self.exports,
+                self.imports,
+                self.paths,
+                self.searches,
+                self.replays,
+                self.confirming,
+                self.offers,
+                self.homes,
+            )
+        )
 
     @property
     def return_seconds(self) -> float:
@@ -277,7 +238,7 @@ class EdgeOverlay:
         """The id of this log is known, and what it holds."""
         self.log_id = self.exports.log = self.imports.log_id = self.links.log_id = log_id
         self.paths.log_id = self.replays.log_id = self.searches.log_id = self.registrations.log_id = log_id
-        self.announcing.log_id = log_id
+        self.announcing.log_id = self.requests.log_id = log_id
         self.announcing.announce(now)
         self.wanted.started(now)
         for wanted in self.wanted:
@@ -285,7 +246,7 @@ class EdgeOverlay:
                 self.imports.require(wanted.topic.key, wanted.acknowledged)
         for topic in self._ports.topics:
             if topic.matching == "spark":
-                self.matching_changed(topic)
+                self.homes.matching_changed(topic)
             self.counts.use(topic)
             for taker in topic.takers.values():
                 if (seconds := taker.subscription.qos.latency_budget_seconds) is not None:
@@ -303,7 +264,7 @@ class EdgeOverlay:
                 self.links.redial(key.name)
             case HandoverTimer():
                 for link in self.links.hand_over(key.topic, now):
-                    self._left(link, key.topic, now)
+                    self.requests.left(link, key.topic, now)
 
     def _tidy(self, now: float) -> None:
         self.exports.tidy(now)
@@ -356,52 +317,6 @@ class EdgeOverlay:
         self.offers.learn(topic, message.offer)
         self.confirming.check(self.wanted.of(topic), now)
 
-    # Topics that Spark matches
-
-    def matching_changed(self, topic: Topic) -> None:
-        """Who matches a topic has changed, or is known now: so does what this edge wants of other logs."""
-        wanted = self.wanted.of(topic)
-        if topic.is_home:
-            if not wanted.builder.covering.is_everything:
-                self.wanted.renew(topic, EVERYTHING)
-            topic.matched = max((topic.matched, *(each.position for each in topic.missed)))
-            wanted.acknowledged = wanted.version
-            self.imports.require(topic.key, wanted.version)
-        elif topic.is_matched_elsewhere:
-            wanted.builder.replace(Covering())
-            self.registrations.begin(topic)
-        else:
-            conditions = [taker.subscription.condition for taker in topic.takers.values()]
-            self.wanted.renew(topic, covering_of(conditions, self._options.boxes_max))
-        self.confirming.deny_all(topic, "where the topic is matched has just become known, or has changed: try again")
-        self.counts.changed(topic)
-
-    def _home_of(self, topic: Topic) -> Origin | None:
-        """The edge whose pipeline matches a topic, as an origin."""
-        member = self.links.members.get(topic.home)
-        return None if member is None else self.imports.get(topic.key, member.log)
-
-    def _register(self, _: str, frame: Register, now: float) -> None:
-        topic = self._topic(frame)
-        if topic is not None and topic.is_home and frame.origin == self.log_id:
-            self.home_conditions.register(topic, frame, now)
-
-    def _registered(self, topic: Topic, edge: LogId, version: Version, now: float) -> None:
-        if exports := self.exports.get(topic.key):
-            exports.registered(edge, version, now)
-
-    def handed(self, part: HandedPart, failure: str | None) -> None:
-        """The pipeline of this edge has events of another log, or could not take them."""
-        self.imports.handing.handed(part, failure)
-        self.imports.tell_taken()
-
-    def export_matched(self, topic: Topic, record: EventsStored, now: float) -> None:
-        """The pipeline of this edge has matched events, and they are in the log."""
-        if exports := self.exports.get(topic.key):
-            exports.is_active = True
-            if record.deliveries:
-                exports.offer_matched(record, now)
-
     # Links
 
     def opened(self, link: str, identity: BrokerIdentity) -> None:
@@ -442,17 +357,6 @@ class EdgeOverlay:
     def _unreachable(self, message: Unreachable, now: float) -> None:
         self.links.failed(message.link, now)
         self.confirming.tidy(now)
-
-    def received(self, message: Received, now: float) -> None:
-        """A frame of another broker came."""
-        self._frames[type(message.frame)](message.link, message.frame, now)
-
-    def _topic(self, frame: BrokerFrame) -> Topic | None:
-        """The topic of a frame; None if there is no place for it here."""
-        try:
-            return self._ports.topics.get_or_make(*frame.topic)
-        except Refusal:
-            return None
 
     def search(self, link: str, identity: Identity, frame: NamedRequest, now: float) -> bool:
         """Ask other edges for a durable subscription. False: there are none to ask."""
@@ -511,87 +415,6 @@ class EdgeOverlay:
         wanted, offer = self.wanted.of(topic), self.offers.of(topic)
         self._emit(Send(link, Join(key, self.log_id, wanted.stored_version, wanted.encoded, offer=offer)))
 
-    # What other brokers say
-
-    def _join(self, link: str, frame: Join, now: float) -> None:
-        topic = self._topic(frame)
-        if topic is None or frame.edge.partition("#")[0] == self.log_id:
-            return
-        self.offers.learn(topic, frame.offer)
-        name = self.links.name_at(link)
-        member = self.links.members.get(name)
-        is_direct = member is not None and member.log == frame.edge
-        if is_direct and (reason := self.paths.lend(link, name)) is not None:
-            self._emit(Close(link, reason))
-            return
-        if frame.is_origin and not is_direct:
-            origin = self.imports.meet(link, topic, frame.edge, self.wanted.of(topic).acknowledged)
-            self.paths.met(origin)
-            if topic.is_matched_elsewhere and origin is self._home_of(topic):
-                self.registrations.met(topic)
-        registered = self.home_conditions.version_of(topic, frame.edge) if topic.is_home else None
-        self.exports.get_or_make(topic).join(link, frame, now, is_direct=is_direct, registered=registered)
-
-    def _joined(self, link: str, frame: Joined, now: float) -> None:
-        self.links.joined(link, frame.topic)
-        self.searches.ask_in(frame.topic, now)
-        self.replays.joined(frame.topic)
-        if (topic := self._topic(frame)) is not None:
-            self.confirming.check(self.wanted.of(topic), now)
-
-    def _leave(self, link: str, frame: Leave, now: float) -> None:
-        self.exports.leave(link, frame, now)
-        self.imports.part(link, frame.topic, frame.edge, now)
-        if (topic := self._topic(frame)) is not None:
-            self.confirming.check(self.wanted.of(topic), now)
-
-    def _left(self, link: str, topic: TopicKey, now: float) -> None:
-        """A topic is no longer joined over a link, so nobody is reached over it for that topic."""
-        for origin in self.imports.of_topic(topic):
-            self.imports.part(link, topic, origin.log, now)
-        if exports := self.exports.get(topic):
-            for receiver in list(exports.takers):
-                exports.leave(link, receiver, now)
-
-    def _confirmed(self, link: str, frame: Confirm, now: float) -> None:
-        if frame.receiver in self.replays:
-            self.replays.confirmed(link, frame)
-        elif frame.receiver == self.log_id:
-            origin = self.imports.confirmed(link, frame, now)
-            if origin is None:
-                return
-            self.imports.release(now)
-            if origin.topic.is_matched_elsewhere and origin is self._home_of(origin.topic):
-                self.registrations.confirmed(origin.topic, frame.version)
-            self.confirming.check(self.wanted.of(origin.topic), now)
-
-    def _resume(self, link: str, frame: Resume, now: float) -> None:
-        if frame.origin == self.log_id and (exports := self.exports.get(frame.topic)):
-            if frame.position > exports.topic.matched:
-                self._skip_to(exports.topic, frame.position)
-            exports.resume(link, frame, now)
-
-    def _skip_to(self, topic: Topic, position: Position) -> None:
-        """Another edge has events that this log has lost: they were not flushed, or the disk is an older one.
-
-        Their positions are not used again, and the log counts as read up to there: others may wait for that.
-        """
-        self._ports.positions.raise_to(position)
-        self._ports.log.append_lazily(Reached(position), GapAtHome(topic, position))
-
-    def _taken(self, _: str, frame: Taken, now: float) -> None:
-        if frame.origin == self.log_id and (exports := self.exports.get(frame.topic)):
-            exports.taken(frame, now)
-
-    def _ranges(self, link: str, frame: Ranges, now: float) -> None:
-        for share in frame.shares:
-            if share.receiver == self.log_id:
-                self.imports.ranges(link, frame.of(share), share, now)
-            elif share.receiver in self.replays:
-                self.replays.ranges(link, frame.of(share), share, now)
-        self.imports.tell_taken()  # what needs no log is taken already
-        self.imports.release(now)
-
     def stored(self, now: float) -> None:
         """Something is in the log, and has been matched: origins are told, and replays may have come to their end."""
         self.imports.tell_taken()
@@ -620,6 +443,15 @@ class EdgeOverlay:
         if exports := self.exports.get(topic.key):
             exports.pass_over_now(now)
 
+    def _home_of(self, topic: Topic) -> Origin | None:
+        return self.homes.home_of(topic)
+
+    def _registered(self, topic: Topic, edge: LogId, version: Version, now: float) -> None:
+        self.homes.registered(topic, edge, version, now)
+
+    def _tell_lost(self, origin: Origin, why: str) -> None:
+        self.homes.tell_lost(origin, why)
+
     def _arrived(self, topic: Topic, events: Sequence[ExportedEvent], now: float) -> None:
         """Count what came later than its budget. The clocks of both edges have to agree for that."""
         if (budget := self.paths.budget_of(topic.key)) is not None:
@@ -627,18 +459,3 @@ class EdgeOverlay:
 
     def _is_early_for_replays(self, topic: TopicKey, follows: Follows) -> bool:
         return bool(self.replays) and self.replays.is_early(topic, follows)
-
-    def _tell_lost(self, origin: Origin, why: str) -> None:
-        detail = f"events of the log {origin.log} {why} before they came here: some may have matched"
-        topic, position = origin.topic, self._ports.positions.last
-        if topic.is_home:  # other edges are told too, with the ranges that go over this place in the log
-            position = self._ports.positions.take(1)
-        self._ports.tell_missed(topic, position, detail)
-        if topic.is_home:
-            self._ports.log.append_lazily(Reached(position), GapAtHome(topic, position))
-
-    def gap_known(self, gap: GapAtHome) -> None:
-        """All that lies before a gap in this log has been matched: ranges may go over it."""
-        gap.topic.matched = max(gap.topic.matched, gap.position)
-        if exports := self.exports.get(gap.topic.key):
-            exports.is_active = True

@@ -83,7 +83,7 @@ class TopicDeclaring:
         before = topic.matching
         topic.offered, topic.matching, topic.home = frame.offered, frame.matching, change.home
         if (overlay := self._ports.overlay()) is not None and topic.matching != before:
-            overlay.matching_changed(topic)
+            overlay.homes.matching_changed(topic)
         self._ports.replies.send(change.link, Done(frame.ref))
 
     def not_declared(self, change: TopicChange, reason: str) -> None:

@@ -63,7 +63,7 @@ from fieldfare.messages import (
 from fieldfare.overlay.covering import Covering
 from fieldfare.placement.placement_frames import AnyArrivalFrame, AnyPlacementFrame, ArrivalAnswer, ArrivalRequest
 from fieldfare.routing.edge import Edge
-from fieldfare.routing.overlay import OverlayOptions
+from fieldfare.routing.overlay_ports import OverlayOptions
 from fieldfare.routing.ports import Timers
 from fieldfare.routing.tree.advertisements import LOCAL, Advertised, AdvertisementPorts, TreeAdvertisements
 from fieldfare.routing.tree.local_edge import TREE_NAME, LocalEdge, LocalPorts
