@@ -17,7 +17,7 @@ from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.overlay_ports import OverlayOptions
 from fieldfare.routing.tree.neighbours import Neighbour
 from fieldfare.routing.tree.publisher_placement import PlacementOptions
-from fieldfare.routing.tree.tree_broker import TreeOptions
+from fieldfare.routing.tree.tree_options import TreeOptions
 from fieldfare.simulation import World, faults
 from fieldfare.simulation.checkers import check_safety
 from fieldfare.simulation.client import SimulatedClient

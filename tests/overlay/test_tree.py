@@ -11,7 +11,7 @@ from tests.overlay.trees import TOPIC, Trees, numbers
 from fieldfare.language import compile  # noqa: A004 - see there
 from fieldfare.overlay.covering import Covering
 from fieldfare.routing.exporting import ExportOptions
-from fieldfare.routing.tree.tree_broker import TreeOptions
+from fieldfare.routing.tree.tree_options import TreeOptions
 from fieldfare.simulation.network import LinkQuality
 
 STAR = {"hub": [], "fast": ["hub"], "slow": ["hub"], "source": ["hub"]}

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from fieldfare.routing.tree.neighbours import Neighbour
-from fieldfare.routing.tree.tree_broker import TreeBroker, TreeOptions
+from fieldfare.routing.tree.tree_broker import TreeBroker
+from fieldfare.routing.tree.tree_options import TreeOptions
 from fieldfare.simulation.client import SimulatedClient
 from fieldfare.simulation.deployment import Deployment
 from fieldfare.simulation.history import Reception

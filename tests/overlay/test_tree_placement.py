@@ -13,7 +13,7 @@ from fieldfare.client.options import SessionOptions
 from fieldfare.placement.options import UNDAMPED, DampingOptions, GrapeOptions, PopOptions
 from fieldfare.routing.tree.neighbours import Neighbour
 from fieldfare.routing.tree.publisher_placement import Algorithm, PlacementOptions
-from fieldfare.routing.tree.tree_broker import TreeOptions
+from fieldfare.routing.tree.tree_options import TreeOptions
 from fieldfare.simulation.client import SimulatedClient
 from fieldfare.simulation.deployment import Deployment
 from fieldfare.simulation.history import Reception

@@ -6,7 +6,7 @@ import pytest
 from tests.overlay.trees import Trees, numbers
 
 from fieldfare.routing.tree.neighbours import Neighbour
-from fieldfare.routing.tree.tree_broker import TreeOptions
+from fieldfare.routing.tree.tree_options import TreeOptions
 
 
 def test_of_two_links_between_the_same_brokers_one_stays() -> None:

@@ -13,7 +13,8 @@ from fieldfare.messages import Node, Stream, stream_of
 from fieldfare.routing.overlay_ports import OverlayOptions
 from fieldfare.routing.ports import START
 from fieldfare.routing.tree.neighbours import Neighbour
-from fieldfare.routing.tree.tree_broker import TreeBroker, TreeOptions
+from fieldfare.routing.tree.tree_broker import TreeBroker
+from fieldfare.routing.tree.tree_options import TreeOptions
 from fieldfare.simulation.client import SimulatedClient
 from fieldfare.simulation.deployment import Deployment
 from fieldfare.simulation.history import TENANT, Reception

@@ -29,7 +29,8 @@ from fieldfare.partitioning import few_boxes
 from fieldfare.routing.edge import Edge
 from fieldfare.routing.interest import warm_up
 from fieldfare.routing.overlay_ports import OverlayOptions
-from fieldfare.routing.tree.tree_broker import TreeBroker, tree_overlay
+from fieldfare.routing.tree.tree_broker import TreeBroker
+from fieldfare.routing.tree.tree_options import tree_overlay
 from fieldfare.routing.tree.view import tree_view
 from fieldfare.runtime.absent import NoPipeline
 from fieldfare.runtime.addresses import Addresses

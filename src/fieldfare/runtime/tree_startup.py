@@ -8,7 +8,7 @@ from pathlib import Path
 from fieldfare.errors import ConfigError
 from fieldfare.routing.tree.neighbours import Neighbour
 from fieldfare.routing.tree.topology_file import PlacedBroker, Topology, read_topology
-from fieldfare.routing.tree.tree_broker import TreeOptions
+from fieldfare.routing.tree.tree_options import TreeOptions
 from fieldfare.runtime.broker_config import BrokerSettings
 from fieldfare.runtime.socket_addresses import SocketAddress
 

@@ -11,7 +11,7 @@ from fieldfare.overlay.routing_broker import RoutingBroker
 from fieldfare.routing.edge import Edge
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.overlay_ports import OverlayOptions
-from fieldfare.routing.tree.tree_broker import tree_overlay
+from fieldfare.routing.tree.tree_options import tree_overlay
 from fieldfare.simulation.host import SimulatedHost
 from fieldfare.simulation.tree import SimulatedTree
 from fieldfare.simulation.world import World

@@ -9,7 +9,8 @@ from dataclasses import replace
 from fieldfare.messages import Node, Warn
 from fieldfare.routing.edge import Edge
 from fieldfare.routing.tree.neighbours import Neighbour
-from fieldfare.routing.tree.tree_broker import TreeBroker, TreeOptions
+from fieldfare.routing.tree.tree_broker import TreeBroker
+from fieldfare.routing.tree.tree_options import TreeOptions
 from fieldfare.simulation.host import SimulatedHost
 
 

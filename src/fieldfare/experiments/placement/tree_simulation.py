@@ -22,7 +22,7 @@ from fieldfare.messages import Echo, Effect, Input, LoggingNode, Node, PassOn, P
 from fieldfare.placement.placement_frames import PlacementFrame
 from fieldfare.routing.tree.neighbours import Neighbour
 from fieldfare.routing.tree.publisher_placement import NO_PLACEMENT, PlacementOptions
-from fieldfare.routing.tree.tree_broker import TreeOptions
+from fieldfare.routing.tree.tree_options import TreeOptions
 from fieldfare.simulation.client import SimulatedClient
 from fieldfare.simulation.deployment import Deployment
 from fieldfare.simulation.host import SimulatedHost

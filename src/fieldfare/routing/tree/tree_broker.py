@@ -18,14 +18,11 @@ from fieldfare.messages import (
     Advertisement,
     AdvertisementEnded,
     AdvertisementKnown,
-    AdvertiseTopic,
     Announce,
-    AssignTopic,
     BrokerFrame,
     BrokerIdentity,
     Close,
     Closed,
-    CountEndpoints,
     Dial,
     Drained,
     Echo,
@@ -37,8 +34,6 @@ from fieldfare.messages import (
     Member,
     MemberGone,
     MemberSeen,
-    OfferAnswered,
-    OfferTopic,
     Opened,
     PassOn,
     Present,
@@ -49,10 +44,7 @@ from fieldfare.messages import (
     Started,
     Stream,
     TimerDue,
-    TopicAdvertised,
     TopicKey,
-    TopicOffer,
-    TopicSeen,
     TreeFrame,
     Unreachable,
     Version,
@@ -63,41 +55,17 @@ from fieldfare.messages import (
 from fieldfare.overlay.covering import Covering
 from fieldfare.placement.placement_frames import AnyArrivalFrame, AnyPlacementFrame, ArrivalAnswer, ArrivalRequest
 from fieldfare.routing.edge import Edge
-from fieldfare.routing.overlay_ports import OverlayOptions
 from fieldfare.routing.ports import Timers
 from fieldfare.routing.tree.advertisements import LOCAL, Advertised, AdvertisementPorts, TreeAdvertisements
 from fieldfare.routing.tree.local_edge import TREE_NAME, LocalEdge, LocalPorts
-from fieldfare.routing.tree.neighbours import BridgeDue, Neighbour, NeighbourPorts, Neighbours, RedialNeighbour
+from fieldfare.routing.tree.neighbours import BridgeDue, NeighbourPorts, Neighbours, RedialNeighbour
 from fieldfare.routing.tree.presence import Presence, PresencePorts
-from fieldfare.routing.tree.published_here import NOTHING, PublishedHere
 from fieldfare.routing.tree.publisher_clients import ClientPorts, PublisherClients
-from fieldfare.routing.tree.publisher_placement import (
-    NO_PLACEMENT,
-    PlacementOptions,
-    PlacementPorts,
-    PublisherPlacement,
-)
+from fieldfare.routing.tree.publisher_placement import PlacementPorts, PublisherPlacement
 from fieldfare.routing.tree.streams import OriginStream, StreamPorts, TopicStreams
+from fieldfare.routing.tree.tree_coordination import TreeCoordination
+from fieldfare.routing.tree.tree_options import TreeOptions
 from fieldfare.routing.tree.wants import TopicWants, WantPorts
-
-
-@dataclass(frozen=True, slots=True)
-class TreeOptions:
-    """How a broker takes part in the tree."""
-
-    neighbours: tuple[Neighbour, ...] = ()
-    boxes_max: int = 256  # of what is wanted of a neighbour; beyond it, boxes are merged
-    window_bytes: int = 8 * 1024 * 1024  # of streams on their way to a neighbour; what is beyond it is read later
-    tidy_seconds: float = 0.25
-    shrink_seconds: float = 5.0  # how long more than is needed is wanted of a neighbour
-    bridge_seconds: float = 10.0  # how long a neighbour may be away before it is bridged over
-    measure_seconds: float = 1.0  # how often delays to neighbours are measured, where publishers are placed
-    placement: PlacementOptions = NO_PLACEMENT
-
-
-def tree_overlay(member: Member) -> OverlayOptions:
-    """The options of an edge that is to be a broker of a tree."""
-    return OverlayOptions(member, second_paths_max=0, tells_advertisements=True)
 
 
 class TreeTimer(Enum):
@@ -133,48 +101,13 @@ class TreeBroker:
         self._told: deque[Input] = deque()  # what the edge is to be told in this round
         self._edge_link: str | None = None  # the edge's link to the tree, by the name that it chose
         self._timers = Timers(self._effects.append)
-        self.neighbours = Neighbours(
-            name,
-            options.neighbours,
-            options.window_bytes,
-            options.bridge_seconds,
-            rng,
-            NeighbourPorts(self._effects.append, self._timers, lambda other: self.presence.get(other) is not None),
-        )
-        self.presence = Presence(
-            name,
-            PresencePorts(
-                self._send,
-                lambda: self.neighbours,
-                lambda member: self._told.append(MemberSeen(member)),
-                self._gone,
-                self._refuse_ring,
-            ),
-        )
-        self.advertisements = TreeAdvertisements(
-            AdvertisementPorts(
-                self._send,
-                lambda: self.neighbours,
-                self._grown,
-                self._shrunk,
-                self._met,
-                self._lost,
-                lambda topic, origin, link: self._topic(topic).streams.opened(origin, link),
-                self._known,
-            )
-        )
+        self.neighbours = self._make_neighbours(rng)
+        self.presence = self._make_presence()
+        self.advertisements = self._make_advertisements()
         self.topics: dict[TopicKey, TreeTopic] = {}
-        self.local = LocalEdge(
-            LocalPorts(
-                self._tell,
-                self._pass_on,
-                self._edge_joined,
-                self._own_events,
-                lambda topic: list(self.advertisements.of_topic(topic).values()),
-                lambda topic, origin: self._topic(topic).streams.get(origin),
-                lambda topic: self._topic(topic).wants.met_of(LOCAL),
-                self._is_home,
-            )
+        self.local = self._make_local()
+        self.coordination = TreeCoordination(
+            name, self.presence, self.advertisements, self.local.serves, self._told.append
         )
         self.clients = PublisherClients(
             inner,
@@ -185,26 +118,12 @@ class TreeBroker:
                 lambda tenant: self.placement.listed(tenant),  # noqa: PLW0108 - placement is made below
             ),
         )
-        self.placement = PublisherPlacement(
-            name,
-            options.placement,
-            rng,
-            PlacementPorts(
-                self._send_to_neighbour,
-                self._pass_on_to,
-                self.neighbours.name_at,
-                self.neighbours.hop_seconds,
-                busy_share,
-                inner.count_matches,
-                self.clients.measure,
-                self.clients.can_move,
-                self.clients.move,
-            ),
-        )
+        self.placement = self._make_placement(rng, busy_share)
         self._measure_at = 0.0
-        self._counts: dict[TopicKey, CountEndpoints] = {}
-        self._offers: dict[TopicKey, TopicOffer] = {}
-        self._published: dict[TopicKey, PublishedHere] = {}
+        self._coordination: dict[type[Effect], Callable[[Any], None]] = {
+            Announce: self._announce,
+            **self.coordination.handlers,
+        }
         self._frames: dict[type[TreeFrame], Callable[[str, Any], None]] = {
             Present: self.presence.received,
             Absent: self.presence.absent,
@@ -219,13 +138,76 @@ class TreeBroker:
             Echo: lambda link, frame: self.neighbours.echo(link, frame, self._now),
             PassOn: self._passed_on,
         }
-        self._coordination: dict[type[Effect], Callable[[Any], None]] = {
-            Announce: self._announce,
-            CountEndpoints: self._count,
-            OfferTopic: self._offer,
-            AssignTopic: lambda _: None,  # topics have no owners here
-            AdvertiseTopic: self._advertise_topic,
-        }
+
+    # Making
+
+    def _make_neighbours(self, rng: random.Random) -> Neighbours:
+        return Neighbours(
+            self.name,
+            self._options.neighbours,
+            self._options.window_bytes,
+            self._options.bridge_seconds,
+            rng,
+            NeighbourPorts(self._effects.append, self._timers, lambda other: self.presence.get(other) is not None),
+        )
+
+    def _make_presence(self) -> Presence:
+        return Presence(
+            self.name,
+            PresencePorts(
+                self._send,
+                lambda: self.neighbours,
+                lambda member: self._told.append(MemberSeen(member)),
+                self._gone,
+                self._refuse_ring,
+            ),
+        )
+
+    def _make_advertisements(self) -> TreeAdvertisements:
+        return TreeAdvertisements(
+            AdvertisementPorts(
+                self._send,
+                lambda: self.neighbours,
+                self._grown,
+                self._shrunk,
+                self._met,
+                self._lost,
+                lambda topic, origin, link: self._topic(topic).streams.opened(origin, link),
+                lambda topic: self.coordination.known(topic),  # noqa: PLW0108 - it is made later
+            )
+        )
+
+    def _make_local(self) -> LocalEdge:
+        return LocalEdge(
+            LocalPorts(
+                self._tell,
+                self._pass_on,
+                self._edge_joined,
+                self._own_events,
+                lambda topic: list(self.advertisements.of_topic(topic).values()),
+                lambda topic, origin: self._topic(topic).streams.get(origin),
+                lambda topic: self._topic(topic).wants.met_of(LOCAL),
+                lambda topic, log: self.coordination.is_home(topic, log),  # noqa: PLW0108 - it is made later
+            )
+        )
+
+    def _make_placement(self, rng: random.Random, busy_share: Callable[[], float]) -> PublisherPlacement:
+        return PublisherPlacement(
+            self.name,
+            self._options.placement,
+            rng,
+            PlacementPorts(
+                self._send_to_neighbour,
+                self._pass_on_to,
+                self.neighbours.name_at,
+                self.neighbours.hop_seconds,
+                busy_share,
+                self.inner.count_matches,
+                self.clients.measure,
+                self.clients.can_move,
+                self.clients.move,
+            ),
+        )
 
     # The contract with the host
 
@@ -331,42 +313,9 @@ class TreeBroker:
         if is_first:
             self.neighbours.start(self._now)
 
-    def _count(self, effect: CountEndpoints) -> None:
-        self._counts[effect.topic] = effect
-        if self.local.serves(effect.topic):
-            self._advertise(effect.topic)
-        self._tell_topic(effect.topic)
-
-    def _tell_topic(self, topic: TopicKey) -> None:
-        serving = self.advertisements.of_topic(topic).items()
-        owed = {self.presence.name_of(log) for log, advertised in serving if advertised.frame.is_owed}
-        if topic in self._counts and self._counts[topic].is_owed:
-            owed.add(self.name)
-        names = tuple(sorted(name for name in owed if name is not None))
-        self._told.append(TopicSeen(topic, TREE_NAME, 1, self._offer_of(topic), names))
-
-    def _offer_of(self, topic: TopicKey) -> TopicOffer | None:
-        """The latest offer of a topic."""
-        known = (self._offers.get(topic), self.advertisements.offer_of(topic))
-        return max((offer for offer in known if offer is not None), key=lambda offer: offer.version, default=None)
-
-    def _offer(self, effect: OfferTopic) -> None:
-        known = self._offer_of(effect.topic)
-        if effect.offer.version != (0 if known is None else known.version + 1):
-            reason = "somebody else has changed what the topic offers: look, and try again"
-            self._told.append(OfferAnswered(effect.number, reason))
-            return
-        self._offers[effect.topic] = effect.offer
-        self._told.append(OfferAnswered(effect.number))
-        if self.local.serves(effect.topic):
-            self._advertise(effect.topic)
-
     def _edge_joined(self, frame: Join) -> None:
         """The edge wants this of a topic."""
-        offer = self._offers.get(frame.topic)
-        if frame.offer is not None and (offer is None or offer.version < frame.offer.version):
-            self._offers[frame.topic] = frame.offer
-        self._advertise(frame.topic)
+        self.coordination.joined(frame)
         topic = self._topic(frame.topic)
         topic.wants.want(LOCAL, frame.version, Covering.decode(frame.wanted), self._now)
         self._settle()
@@ -375,44 +324,9 @@ class TreeBroker:
         if not self.neighbours.is_settling:
             self.local.tell_joined()
 
-    def _advertise(self, topic: TopicKey) -> None:
-        """Tell all brokers that this one serves a topic, and whether events are published here."""
-        counts, published = self._counts.get(topic), self._published.get(topic)
-        self.advertisements.advertise(
-            topic,
-            NOTHING if published is None else published.covering,
-            self._offers.get(topic),
-            is_owed=counts is not None and counts.is_owed,
-        )
-
-    def _advertise_topic(self, effect: AdvertiseTopic) -> None:
-        """Publishers here say what they publish. Where others have published too, anything may come all the same."""
-        published = self._published.setdefault(effect.topic, PublishedHere())
-        published.waiting.append(effect.number)
-        if published.is_advertised:
-            published.restrict(Covering.decode(effect.advertised))
-        if self.local.serves(effect.topic):
-            self._advertise(effect.topic)
-
-    def _known(self, topic: TopicKey) -> None:
-        """All brokers know what may be published here."""
-        if (published := self._published.get(topic)) is not None:
-            waiting, published.waiting = published.waiting, []
-            self._told.extend(TopicAdvertised(number) for number in waiting)
-
     def _own_events(self, frame: Stream) -> None:
-        """A range of the edge's own events: what was not advertised is advertised before it goes anywhere."""
-        if frame.events:
-            published = self._published.setdefault(frame.topic, PublishedHere())
-            if not published.holds(frame.events):
-                published.widen()
-                self._advertise(frame.topic)
+        self.coordination.publishes(frame)
         self._topic(frame.topic).streams.receive(LOCAL, frame)
-
-    def _is_home(self, topic: TopicKey, log: LogId) -> bool:
-        """Whether the pipeline of that edge matches the topic."""
-        offer = self._offer_of(topic)
-        return offer is not None and offer.matching == "spark" and self.presence.name_of(log) == offer.home
 
     # Neighbours
 
@@ -558,8 +472,7 @@ class TreeBroker:
 
     def _met(self, topic: TopicKey, advertised: Advertised) -> None:
         self.local.met(topic, advertised)
-        if topic in self._counts:
-            self._tell_topic(topic)
+        self.coordination.others_changed(topic)
 
     def _lost(self, topic: TopicKey, advertised: Advertised) -> None:
         self._topic(topic).streams.end(advertised.frame.origin)
