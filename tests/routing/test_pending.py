@@ -17,7 +17,8 @@ from fieldfare.messages import (
     Unsubscribe,
 )
 from fieldfare.qos import Requested
-from fieldfare.routing.taker import Subscription, Taker
+from fieldfare.routing.subscription import Subscription
+from fieldfare.routing.taker import Taker
 
 HOOK = "https://hook.example/"
 

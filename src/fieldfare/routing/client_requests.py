@@ -89,13 +89,13 @@ class ClientRequests:
     def _table(self, parts: EdgeParts) -> dict[type, Answering]:
         return {
             Publish: parts.publishing.publish,
-            Ack: parts.subscribing.acknowledge,
-            SetWindow: parts.subscribing.set_window,
+            Ack: parts.acknowledging.acknowledge,
+            SetWindow: parts.acknowledging.set_window,
             Subscribe: parts.subscribing.subscribe,
             Attach: parts.subscribing.attach,
             Detach: parts.subscribing.detach,
-            AckEach: parts.subscribing.acknowledge_each,
-            Nack: parts.subscribing.refuse,
+            AckEach: parts.acknowledging.acknowledge_each,
+            Nack: parts.acknowledging.refuse,
             Seek: parts.requests.seek,
             Change: parts.requests.change,
             PauseDelivery: parts.requests.pause,

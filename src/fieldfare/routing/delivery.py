@@ -27,7 +27,8 @@ from fieldfare.routing.matches import Matches
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.outstanding import Outstanding
 from fieldfare.routing.ports import Emit, LogPort
-from fieldfare.routing.taker import WEBHOOK, Subscription, Taker, TakerState, UnconfirmedGap
+from fieldfare.routing.subscription import Subscription, UnconfirmedGap
+from fieldfare.routing.taker import WEBHOOK, Taker, TakerState
 from fieldfare.routing.topic import Topic, Topics
 from fieldfare.routing.webhooks import WebhookCalls
 

@@ -4,6 +4,7 @@
     publishing, moves              publications; publishers that move from edge to edge
     subscribing, requests          subscriptions: made, attached, ended; and what else is asked of them
     deliveries, consumption        events on their way to subscribers
+    acknowledging                  what subscribers say of them
     webhooks, dead_letters         calls, and what was given up
     declaring, deleting, auditing  topics that come, change and go, and who changed what
     batches                        what Spark matched
@@ -21,6 +22,7 @@ from typing import Any
 
 from fieldfare.messages import EventsStored, List, Listed, LogBegun, LogId, Member, Subscribe, UsePipeline
 from fieldfare.routing import listing
+from fieldfare.routing.acknowledging import Acknowledging
 from fieldfare.routing.asked_publishers import AskedPublishers
 from fieldfare.routing.auditing import Auditing
 from fieldfare.routing.client_links import ClientLinks
@@ -89,6 +91,7 @@ class EdgeParts:
         self.asked = AskedPublishers(self.advertisements, self.moves, self.replies)
         self.publishing = self._make_publishing()
         self.subscribing = self._make_subscribing()
+        self.acknowledging = Acknowledging(self.takers, self.deliveries, self.replies)
         self.requests = self._make_requests()
         self.declaring = TopicDeclaring(
             DeclaringPorts(self.topics, self.replies, self.log, self.subscribing, lambda: self.overlay),

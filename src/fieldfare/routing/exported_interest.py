@@ -17,7 +17,7 @@ from fieldfare.model import Condition
 from fieldfare.overlay.covering import Covering, CoveringBuilder
 from fieldfare.routing.pending import PendingSubscription
 from fieldfare.routing.ports import Asking, LogPort
-from fieldfare.routing.taker import Subscription
+from fieldfare.routing.subscription import Subscription
 from fieldfare.routing.topic import Topic
 
 

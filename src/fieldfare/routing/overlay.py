@@ -69,7 +69,8 @@ from fieldfare.routing.registrations import Registrations
 from fieldfare.routing.replaying import ReplayingPorts, Replays
 from fieldfare.routing.second_paths import PathPorts, SecondPaths
 from fieldfare.routing.statistics import OverlayStatistics
-from fieldfare.routing.taker import Entry, Subscription
+from fieldfare.routing.subscription import Subscription
+from fieldfare.routing.taker import Entry
 from fieldfare.routing.topic import Topic
 from fieldfare.routing.topic_homes import HomePorts, TopicHomes
 from fieldfare.routing.topic_offers import OfferPorts, TopicOffers

@@ -14,7 +14,7 @@ from fieldfare.routing.publisher_advertisements import PublisherAdvertisements
 from fieldfare.routing.publishing import Publishing
 from fieldfare.routing.refusal import Refusal
 from fieldfare.routing.replaying import ReplayOptions
-from fieldfare.routing.taker import Subscription
+from fieldfare.routing.subscription import Subscription
 from fieldfare.routing.topic import Topic, TopicChange, Topics
 
 

@@ -29,7 +29,8 @@ from fieldfare.routing.client_links import ClientLinks
 from fieldfare.routing.interest import CompiledConditions, Merged
 from fieldfare.routing.ports import Asking, LogPort, Replies, Timers
 from fieldfare.routing.refusal import Refusal
-from fieldfare.routing.taker import Subscription, Taker
+from fieldfare.routing.subscription import Subscription
+from fieldfare.routing.taker import Taker
 from fieldfare.routing.takers import Takers
 from fieldfare.routing.topic import Topic, Topics
 

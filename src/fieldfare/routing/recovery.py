@@ -38,7 +38,7 @@ from fieldfare.messages import (
 from fieldfare.routing import lag
 from fieldfare.routing.delivery import outstanding_form
 from fieldfare.routing.pending import stored_form
-from fieldfare.routing.taker import Subscription
+from fieldfare.routing.subscription import Subscription
 from fieldfare.routing.topic import OWN_LOG
 
 if TYPE_CHECKING:

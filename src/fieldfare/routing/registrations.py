@@ -15,7 +15,7 @@ from fieldfare.messages import LogId, Register, Send, TopicKey, Version
 from fieldfare.routing.exported_interest import ExportedInterest
 from fieldfare.routing.origin import Origin
 from fieldfare.routing.ports import Emit
-from fieldfare.routing.taker import Subscription
+from fieldfare.routing.subscription import Subscription
 from fieldfare.routing.topic import Topic
 
 _PART_BYTES = 256 * 1024  # of one message, about

@@ -14,18 +14,14 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from fieldfare.messages import (
-    Ack,
-    AckEach,
     Attach,
     Change,
     Detach,
     Done,
     Identity,
     LogId,
-    Nack,
     Notice,
     Position,
-    SetWindow,
     Subscribe,
     Subscribed,
     SubscriptionRemoved,
@@ -42,8 +38,9 @@ from fieldfare.routing.pending import PendingPorts, PendingState, PendingSubscri
 from fieldfare.routing.ports import LogPort, Positions, Replies, Timers
 from fieldfare.routing.quotas import Quotas
 from fieldfare.routing.refusal import Refusal, require
+from fieldfare.routing.subscription import Subscription
 from fieldfare.routing.subscription_checks import check_change, check_consuming, start_position
-from fieldfare.routing.taker import Subscription, Taker
+from fieldfare.routing.taker import Taker
 from fieldfare.routing.takers import Takers
 from fieldfare.routing.topic import Topic, Topics
 
@@ -316,36 +313,6 @@ class Subscribing:
             raise Refusal("unknown", f"there is no subscription {subscription_id!r}")
         require(identity, "subscribe", taker.subscription.topic)
         return taker
-
-    def acknowledge(self, link: str, identity: Identity, frame: Ack, now: float) -> None:
-        """A subscriber has got events; only who is served may say so, or anybody where nobody is."""
-        taker = self._takers.get(identity.tenant, frame.subscription)
-        if taker is None or not identity.may("subscribe", taker.subscription.topic):
-            return
-        if taker.link in (link, None) and link not in taker.deaf_to:
-            self._deliveries.acknowledge(taker, frame.position, now, is_final=frame.is_final, link=link)
-
-    def acknowledge_each(self, link: str, identity: Identity, frame: AckEach, now: float) -> None:
-        """Somebody is done with single events: who has them, or on behalf of who has them, over HTTP."""
-        taker = self._takers.get(identity.tenant, frame.subscription)
-        if taker is not None and link not in taker.deaf_to:
-            require(identity, "subscribe", taker.subscription.topic)
-            self._deliveries.acknowledge_each(taker, frame.positions, now)
-
-    def refuse(self, link: str, identity: Identity, frame: Nack, now: float) -> None:
-        """Somebody could not deal with an event."""
-        taker = self._takers.get(identity.tenant, frame.subscription)
-        if taker is not None and link not in taker.deaf_to:
-            require(identity, "subscribe", taker.subscription.topic)
-            self._deliveries.refuse(taker, [frame], now, link)
-
-    def set_window(self, link: str, identity: Identity, frame: SetWindow, now: float) -> None:
-        """A subscriber that is served on this link has room for more events, or for fewer."""
-        taker = self._takers.get(identity.tenant, frame.subscription)
-        if taker is None or link not in taker.links:
-            raise Refusal("unknown", f"subscription {frame.subscription!r} is not delivered on this connection")
-        self._replies.send(link, Done(frame.ref))
-        self._deliveries.set_window(taker, link, frame.window, now)
 
     # Ending
 

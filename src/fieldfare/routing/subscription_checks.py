@@ -5,7 +5,7 @@ from __future__ import annotations
 from fieldfare.messages import Change, LogId, Position, Start, Subscribe
 from fieldfare.qos import unmet
 from fieldfare.routing.refusal import Refusal
-from fieldfare.routing.taker import Subscription
+from fieldfare.routing.subscription import Subscription
 from fieldfare.routing.topic import Topic
 
 

@@ -33,8 +33,9 @@ from fieldfare.routing.pending import stored_form
 from fieldfare.routing.ports import LogPort, Positions, Replies
 from fieldfare.routing.refusal import Refusal
 from fieldfare.routing.subscribing import Subscribing
+from fieldfare.routing.subscription import Subscription
 from fieldfare.routing.subscription_checks import start_position
-from fieldfare.routing.taker import Subscription, Taker
+from fieldfare.routing.taker import Taker
 from fieldfare.routing.topic import Topics
 
 

@@ -20,56 +20,26 @@ Only the methods here write its fields, but for counts and the webhook's call, w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw
 
-from fieldfare.messages import EventsOutstanding, Position, WebhookForm
-from fieldfare.qos import Consuming, Requested
+from fieldfare.messages import EventsOutstanding, Position
+from fieldfare.routing.left_events import LeftEvents
 from fieldfare.routing.outstanding import Entry, KeyOf, Outstanding
+from fieldfare.routing.ports import START
+from fieldfare.routing.subscription import Subscription, UnconfirmedGap
 from fieldfare.routing.taker_states import ATTACHED_STATES, NEXT_STATES, Cause, TakerState
 from fieldfare.routing.unread import Unread
 
 if TYPE_CHECKING:
     from fieldfare.routing.webhooks import PendingCall
 
-__all__ = ["Entry", "Subscription", "Taker", "TakerState", "UnconfirmedGap"]
+__all__ = ["Entry", "Taker", "TakerState"]
 
 WEBHOOK = ""  # in place of a link: the webhook is the consumer
-_LEFT_MAX = 10_000  # positions of sent events that a stream has passed on and nobody has acknowledged
-
-
-class Subscription(msgspec.Struct, frozen=True):
-    """What a subscriber asked for. Durable ones outlive their link; unnamed ones do not."""
-
-    id: str
-    tenant: str
-    topic: str
-    condition: str
-    qos: Requested
-    is_durable: bool
-    webhook: str | None = None
-    replay: str = ""  # the name under which events of other logs are here for it only
-    replayed: Mapping[str, Position] = {}  # of each such log up to where
-    consuming: Consuming = Consuming()
-    since: float = 0.0  # events that were accepted before this time are not for it
-    is_paused: bool = False
-    webhook_form: WebhookForm = "fieldfare"
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """The tenant and the id, which is unique among that tenant's."""
-        return self.tenant, self.id
-
-
-class UnconfirmedGap(msgspec.Struct, frozen=True):
-    """A notice of missing events that may be lost with its connection: an event after this position proves it told."""
-
-    position: Position
-    detail: str
-    is_in_log: bool  # who reads the log from before the position is told of it in any case
 
 
 class Taker:
@@ -78,7 +48,6 @@ class Taker:
     __slots__ = (
         "_buried",
         "_left",
-        "_left_unconfirmed",
         "call",
         "counted_upto",
         "cursor",
@@ -107,7 +76,6 @@ class Taker:
         "seen",
         "state",
         "subscription",
-        "unconfirmed",
         "unconfirmed_gap",
         "unread",
         "waiting",
@@ -145,11 +113,9 @@ class Taker:
         self.last_matched_at = 0.0
         self.last_error: tuple[float, str] | None = None  # of its webhook: when, and what
         self.unconfirmed_gap: UnconfirmedGap | None = None
-        self._left_unconfirmed: Position = -1
         self.unread: Unread | None = None  # what it has to read from the log: nothing
         self.counted_upto = cursor  # by those who counted before the last start
-        self.unconfirmed: Unread | None = None  # as many as have left, also when they are too many
-        self._left: list[Position] = []  # those up to there, while they are not too many
+        self._left: LeftEvents | None = None  # sent over a connection that acknowledges nothing
         self._buried: frozenset[Position] = frozenset()  # dead letters after the cursor: they are settled
         self.outstanding: Outstanding | None = None  # events are not known one by one
         if subscription.consuming.is_tracked:
@@ -245,11 +211,9 @@ class Taker:
         self.link = None
         if self.reads_log:
             self._count_again()
-        self.unconfirmed = None
+        self._left = None
         self.waiting.clear()
         self.in_flight.clear()
-        self._left_unconfirmed = -1
-        self._left.clear()
         if self.outstanding is not None:
             self.outstanding.leave_all(counts=self.subscription.consuming.is_shared)
             if self.reads_log:
@@ -324,7 +288,7 @@ class Taker:
 
     def settle(self, matched: Position) -> None:
         """Where nothing is outstanding, all that was matched is dealt with: the cursor need not stay behind."""
-        is_idle = not self.waiting and not self.in_flight and self._left_unconfirmed <= self.cursor
+        is_idle = not self.waiting and not self.in_flight and (self._left is None or self._left.upto <= self.cursor)
         if is_idle and not self.is_behind and matched > self.cursor:
             if self.outstanding is None:
                 self.cursor = matched
@@ -338,6 +302,11 @@ class Taker:
     def taken_upto(self) -> Position:
         """Of all up to here is known whether it is settled; what lies after it, and is not in memory, is unread."""
         return self.cursor if self.outstanding is None else max(self.cursor, self.outstanding.upto)
+
+    @property
+    def unconfirmed(self) -> Unread | None:
+        """Events that have left their connection, and that nobody has acknowledged."""
+        return None if self._left is None else self._left.counted
 
     @property
     def has_buried(self) -> bool:
@@ -366,8 +335,8 @@ class Taker:
             self._unread().put_back([entry[0] for entry in self.waiting])
         if self.in_flight:
             self._unread().put_back([position for position in self.in_flight if position > self.cursor])
-        if self.unconfirmed is not None:
-            self._unread().put_back_groups(self.unconfirmed)
+        if self._left is not None:
+            self._unread().put_back_groups(self._left.counted)
 
     # Events that are known one by one
 
@@ -386,15 +355,16 @@ class Taker:
             link = WEBHOOK if self.link is None else self.link
             if self.is_attached:
                 outstanding.consumers.add(link, self.window)
-            if self._left_unconfirmed > self.cursor and not self._left:
+            if self._left is not None and self._left.upto > self.cursor and not self._left.are_known:
                 self._count_again()
                 self.waiting.clear()
                 self.read_again(self.cursor)  # too many have left to know them all: they come once more
+            elif self._left is not None:
+                outstanding.note_sent(link, [*self._left.positions, *self.in_flight], left_upto=self._left.upto)
             else:
-                outstanding.note_sent(link, [*self._left, *self.in_flight], left_upto=self._left_unconfirmed)
+                outstanding.note_sent(link, self.in_flight, left_upto=START)
             self.in_flight.clear()
-            self._left.clear()
-            self._left_unconfirmed, self.unconfirmed = -1, None
+            self._left = None
             self._judge()
         return self.outstanding
 
@@ -598,27 +568,23 @@ class Taker:
             return arrived
         del self.in_flight[:arrived]
         self._count_free()
-        if self._left:
-            self._left = [each for each in self._left if each > position]
+        if self._left is not None:
+            self._left.acknowledge(position)
         if self.unconfirmed_gap is not None and position > self.unconfirmed_gap.position:
             self.unconfirmed_gap = None
         if position > self.cursor:
             self.cursor = position
             self.resume_after = max(self.resume_after, position)
-            for passed in (self.unconfirmed, self.unread):
-                if passed is not None:
-                    passed.drop_upto(position)
+            if self.unread is not None:
+                self.unread.drop_upto(position)
         return arrived
 
     def _leave_unconfirmed(self, position: Position, count: int) -> None:
         """Events have left their connection, which does not mean that somebody has dealt with them."""
-        self._left += self.in_flight[:count]
-        self.unconfirmed = self.unconfirmed or Unread()
-        self.unconfirmed.add_each(self.in_flight[:count])
-        if len(self._left) > _LEFT_MAX:
-            self._left.clear()
+        if self._left is None:
+            self._left = LeftEvents()
+        self._left.add(self.in_flight[:count], position)
         del self.in_flight[:count]
-        self._left_unconfirmed = max(self._left_unconfirmed, position)
         self._count_free()
 
 
