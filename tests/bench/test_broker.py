@@ -16,7 +16,7 @@ from tests.installing import install_in_ci
 from fieldfare.bench.broker import servers
 from fieldfare.bench.broker.crew import verify
 from fieldfare.bench.broker.fieldfare_wire import FieldfareWire
-from fieldfare.bench.broker.load import Event, make_load
+from fieldfare.bench.broker.load import ReceivedEvent, make_load
 from fieldfare.bench.broker.results import RatePoint, Result, Speed, aims, render
 from fieldfare.bench.broker.scenarios import BrokerOptions, run
 from fieldfare.bench.broker.wires import TOPIC, NatsWire, RedisStreamWire, RedisWire, Wire, WireError
@@ -86,7 +86,7 @@ def test_the_load_knows_who_has_to_receive_what(
     subscriptions: int, connections: int, share: float, events: int
 ) -> None:
     load = make_load(subscriptions, connections, share, pool_events=50)
-    pool = [Event(number, 0, x, y) for number, (x, y) in enumerate(load.points.tolist())]
+    pool = [ReceivedEvent(number, 0, x, y) for number, (x, y) in enumerate(load.points.tolist())]
     counts, sums = np.zeros((2, connections), np.int64)
     for number in range(events):
         for connection in range(connections):
@@ -113,7 +113,7 @@ def test_a_lost_and_a_wrong_event_are_found() -> None:
             verify("ours", load, 10, parts)
 
 
-EVENTS = [Event(number, 7, number / 4, 2.5) for number in range(9)]
+EVENTS = [ReceivedEvent(number, 7, number / 4, 2.5) for number in range(9)]
 TEXTS = [msgspec.json.encode(event) for event in EVENTS]
 
 
@@ -165,7 +165,7 @@ def test_a_wire_reads_the_same_events_however_the_bytes_are_cut(name: str, data:
     wire: Wire = FieldfareWire(is_durable=False) if make is None else make()
     wire.greeting(make_load(1, 1, 1.0, pool_events=1).squares)
     cuts = sorted(data.draw(st.sets(st.integers(1, len(stream) - 1), max_size=12)))
-    found: list[Event] = []
+    found: list[ReceivedEvent] = []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         found += wire.feed(stream[start:end])
     assert found == EVENTS

@@ -21,10 +21,10 @@ from tests.installing import install_in_ci
 from fieldfare.bench.broker import servers, workers
 from fieldfare.bench.broker.connections import Take, connect_by_wire
 from fieldfare.bench.broker.fieldfare_wire import FieldfareWire
-from fieldfare.bench.broker.load import Event, Wanted, make_load
+from fieldfare.bench.broker.load import ReceivedEvent, Wanted, make_load
 from fieldfare.bench.broker.servers import Program, ServerError, started
 from fieldfare.bench.broker.wires import WireError
-from fieldfare.bench.broker.workers import AwaitSubscriptions, Publisher, Site, Taker
+from fieldfare.bench.broker.workers import AwaitSubscriptions, Publisher, ReceiptCounter, Site
 from fieldfare.bench.overlay import acknowledging, nats_system
 from fieldfare.bench.overlay.link_bytes import connection_bytes
 from fieldfare.bench.overlay.results import Result, Speed, aims, render, to_json
@@ -203,8 +203,8 @@ def test_nothing_is_measured_before_every_subscription_is_in_force(monkeypatch: 
 def test_probes_that_come_late_are_not_counted() -> None:
     counters = np.zeros(1, np.int64)
     connect = partial(connect_by_wire, partial(FieldfareWire, is_durable=False))
-    take = Taker(Site("", (1,), connect, make_load(1, 1, 1.0), counters), 0, None)
-    probe, event = Event(-5, 0, 1.0, 1.0), Event(7, 0, 1.0, 1.0)
+    take = ReceiptCounter(Site("", (1,), connect, make_load(1, 1, 1.0), counters), 0, None)
+    probe, event = ReceivedEvent(-5, 0, 1.0, 1.0), ReceivedEvent(7, 0, 1.0, 1.0)
     take([probe, probe])
     assert (counters[0], take.count) == (1, 0)
     take([probe, event])

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from tests.dds.test_held import options
 
 from fieldfare.runtime.dds.announcements import Announcement, Announcements
-from fieldfare.runtime.dds.carrying import Candidate, Duty, next_duty
+from fieldfare.runtime.dds.carrying import BridgeCandidate, Duty, next_duty
 from fieldfare.runtime.dds.policies import WriterPolicies
 
 
-def _candidate(name: str, *, is_carrying: bool = False) -> Candidate:
-    return Candidate(name, f"guid of {name}", is_carrying)
+def _candidate(name: str, *, is_carrying: bool = False) -> BridgeCandidate:
+    return BridgeCandidate(name, f"guid of {name}", is_carrying)
 
 
 def test_a_new_bridge_listens_first() -> None:
@@ -37,7 +37,7 @@ def test_in_the_end_one_carries(data: st.DataObject) -> None:
     """Each bridge knows what it heard last of each other, which may be old; then all hear everything."""
     names = ["a", "b", "c", "d"]
     duties = dict.fromkeys(names, Duty.LISTENING)
-    heard: dict[str, dict[str, Candidate]] = {name: {} for name in names}
+    heard: dict[str, dict[str, BridgeCandidate]] = {name: {} for name in names}
 
     def step(name: str) -> None:
         own = _candidate(name, is_carrying=duties[name] is Duty.CARRYING)

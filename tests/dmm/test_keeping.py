@@ -9,7 +9,7 @@ from tests.dmm.scenario import Run
 from fieldfare.dmm.entries import Entry
 from fieldfare.dmm.messages import Activate, Install, encode
 from fieldfare.dmm.options import DmmOptions
-from fieldfare.dmm.region import State
+from fieldfare.dmm.region import RegionState
 from fieldfare.dmm.spaces import RegionName, Space, Spaces
 from fieldfare.pastry.options import PastryOptions
 from fieldfare.simulation.peers import SimulatedPeers
@@ -96,7 +96,7 @@ def test_neighbours_keep_the_same_after_peers_have_come_and_gone() -> None:
                 assert copy is not None, (name, neighbour.name, str(region.name))
                 assert (copy.version, copy.size, copy.is_primary) == (region.version, region.size, False)
                 copies += 1
-                inner += copy.state is State.INNER
+                inner += copy.state is RegionState.INNER
     assert copies > 20
     assert inner > 4
 
@@ -114,7 +114,7 @@ def test_a_part_that_is_prepared_twice_keeps_its_entries() -> None:
         place.send(place.me, encode(message), ring.clock.now)
         ring.clock.run_for(0.1)
     region = place.peer.keeper.book.regions[part]
-    assert (region.state, region.size) == (State.LEAF, 1)
+    assert (region.state, region.size) == (RegionState.LEAF, 1)
     assert region.complete_at <= ring.clock.now
 
 
@@ -156,7 +156,9 @@ def split_ring() -> tuple[PerfectRing, RegionName]:
     ring.run_until(lambda: len(ring.active) == 30)
     ring.clock.run_for(10)
     regions = (region for peer in ring.peers.values() for region in peer.keeper.book.primaries())
-    leaf = max((each for each in regions if each.state is State.LEAF), key=lambda each: (each.size, each.name.code))
+    leaf = max(
+        (each for each in regions if each.state is RegionState.LEAF), key=lambda each: (each.size, each.name.code)
+    )
     assert leaf.name.code != ""
     return ring, leaf.name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fieldfare.dmm.axis_codes import DomainAxis
 from fieldfare.dmm.entries import Entry
 from fieldfare.dmm.options import DmmOptions
-from fieldfare.dmm.region import State
+from fieldfare.dmm.region import RegionState
 from fieldfare.dmm.spaces import RegionName, Space, TopicScheme
 from fieldfare.dmm.zcodes import ROOT
 from fieldfare.pastry.ports import Card
@@ -33,7 +33,7 @@ def test_entries_that_were_due_for_refreshing_outlive_a_split() -> None:
     peers.clock.run_for(1.0)
     name, now = RegionName(Space(TOPIC, ("speed",)), ROOT), peers.clock.now
     keeper = next(each.keeper for each in peers.peers.values() if each.keeper.book.is_responsible(name))
-    region = keeper.book.create(name, State.LEAF, 1, now)
+    region = keeper.book.create(name, RegionState.LEAF, 1, now)
     assert region.table is not None
     nobody = Card("nobody", "nowhere", 1)  # it does not refresh them
     region.table.put(
@@ -44,7 +44,7 @@ def test_entries_that_were_due_for_refreshing_outlive_a_split() -> None:
         now,
     )
     keeper.splitting.split_if_full(now)
-    assert region.state is State.SPLITTING
+    assert region.state is RegionState.SPLITTING
     peers.clock.run_for(0.8 * OPTIONS.entry_seconds)
     assert not region.answers
     assert set(_kept(peers)) == {f"e{number}" for number in range(ENTRIES)}

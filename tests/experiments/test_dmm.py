@@ -18,7 +18,7 @@ from fieldfare.commands.experiments import app
 from fieldfare.dmm.sender_replicas import ReplicaContent
 from fieldfare.errors import InputError
 from fieldfare.experiments.dmm import figures as experiment
-from fieldfare.experiments.dmm.experiment import Case, Experiment
+from fieldfare.experiments.dmm.experiment import Experiment, PeerRun
 from fieldfare.experiments.dmm.floors import direct_links, shortest_tree_links, spanning_tree_links
 from fieldfare.experiments.dmm.metering import DELIVERY, PUBLICATION_KINDS, SEARCH
 from fieldfare.experiments.dmm.settings import (
@@ -103,7 +103,7 @@ def test_an_unknown_figure_is_refused_with_those_there_are() -> None:
     "algorithm", [AR_CACHE, BISECTION_CACHE, NARROWEST, RELIABLE, HERMES], ids=lambda each: each.name
 )
 def test_all_is_delivered_once_where_nothing_is_lost(algorithm: Algorithm) -> None:
-    run = Experiment(Case(algorithm, 40), LOSSLESS)
+    run = Experiment(PeerRun(algorithm, 40), LOSSLESS)
     outcome = run.run()
     assert outcome.active == 40
     assert outcome.matches >= 10
@@ -117,8 +117,8 @@ def test_all_is_delivered_once_where_nothing_is_lost(algorithm: Algorithm) -> No
 
 
 def test_a_run_is_replayed_by_its_seed() -> None:
-    one, same = (msgspec.to_builtins(Experiment(Case(BISECTION_CACHE, 20), TINY).run()) for _ in range(2))
-    other = msgspec.to_builtins(Experiment(Case(BISECTION_CACHE, 20), replace(TINY, seed=2)).run())
+    one, same = (msgspec.to_builtins(Experiment(PeerRun(BISECTION_CACHE, 20), TINY).run()) for _ in range(2))
+    other = msgspec.to_builtins(Experiment(PeerRun(BISECTION_CACHE, 20), replace(TINY, seed=2)).run())
     for outcome in (one, same, other):
         del outcome["cpu_seconds"]
     assert one == same != other
@@ -127,7 +127,7 @@ def test_a_run_is_replayed_by_its_seed() -> None:
 def test_climbing_asks_more_than_bisecting() -> None:
     """The paper's DMM begins at the smallest region, 80 bits deep, of a tree that is not."""
     climbing, bisecting = (
-        Experiment(Case(algorithm, 20), LOSSLESS).run().messages(SEARCH)[0]
+        Experiment(PeerRun(algorithm, 20), LOSSLESS).run().messages(SEARCH)[0]
         for algorithm in (DMM, replace(DMM, strategy=BISECTION_CACHE.strategy))
     )
     assert climbing > 2 * bisecting
@@ -232,7 +232,7 @@ def test_more_loss_costs_multicast_deliveries_and_reliable_topics_none(figures: 
 
 
 def test_a_crashed_publisher_takes_its_events_with_it() -> None:
-    run = Experiment(Case(RELIABLE, 20, do_crash=True), replace(TINY, crashed_share=0.5))
+    run = Experiment(PeerRun(RELIABLE, 20, do_crash=True), replace(TINY, crashed_share=0.5))
     outcome = run.run()
     gone = [event for event in outcome.events if event.is_publisher_gone]
     assert 0 < len(gone) < len(outcome.events)

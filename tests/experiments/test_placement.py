@@ -22,8 +22,8 @@ from fieldfare.experiments.placement.laboratory import (
     LOAD,
     POP,
     STATIC,
-    Case,
     Laboratory,
+    Trial,
     gained,
 )
 from fieldfare.experiments.placement.load_model import LoadModel, ServiceTime, scaled_to
@@ -160,7 +160,7 @@ def test_the_best_placements_are_those_of_all_joint_placements(distribution: Dis
 def test_both_reach_most_of_what_the_best_placement_gains() -> None:
     laboratory = Laboratory(QUICK, lambda _: None)
     for distribution in ("enterprise", "random"):
-        found = laboratory.run(Case(SMALL, distribution, 6), laboratory.strategies(SMALL))
+        found = laboratory.run(Trial(SMALL, distribution, 6), laboratory.strategies(SMALL))
         static = found[STATIC]
         for strategy, best, metric in (
             (LOAD, BEST_LOAD, "message_rate"),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fieldfare.experiments.pubsubcoord.latency_budgets import Case, way
+from fieldfare.experiments.pubsubcoord.latency_budgets import LinkCase, way
 from fieldfare.experiments.pubsubcoord.live import Comparison, compare_case, compare_locality
 from fieldfare.experiments.pubsubcoord.live_brokers import LiveBrokers
 from fieldfare.experiments.wan import why_unavailable
@@ -43,7 +43,7 @@ def test_local_events_stay_and_others_take_two_hops(brokers: LiveBrokers) -> Non
 
 
 def test_a_second_path_takes_one_hop_and_does_not_wait_for_what_the_first_has_lost(brokers: LiveBrokers) -> None:
-    case = Case("a direct link without loss", LOSSY_HOP, LOSSY_HOP, HOP)
+    case = LinkCase("a direct link without loss", LOSSY_HOP, LOSSY_HOP, HOP)
     check(compare_case(brokers, case, SAMPLES, has_second_path=True), SAMPLES)
 
 
@@ -51,7 +51,7 @@ def test_an_additional_hop_would_be_seen(brokers: LiveBrokers) -> None:
     """Real edges that cannot reach each other have no second path; the simulated ones have it."""
     brokers.wan.cut("here", "there")
     try:
-        comparison = compare_case(brokers, Case("cut", HOP, HOP, HOP), SAMPLES, has_second_path=True)
+        comparison = compare_case(brokers, LinkCase("cut", HOP, HOP, HOP), SAMPLES, has_second_path=True)
     finally:
         brokers.wan.heal()
     assert len(comparison.live) == SAMPLES, "the first path serves"

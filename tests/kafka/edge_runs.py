@@ -28,7 +28,7 @@ from fieldfare.runtime.kafka.bridge import KafkaBridge
 from fieldfare.runtime.kafka.client import CarrierClient
 from fieldfare.runtime.kafka.options import EdgeView, InflowOptions, OutflowOptions
 from fieldfare.runtime.kafka.sender import Sender
-from fieldfare.runtime.kafka.status import LinkState, LinkStatus
+from fieldfare.runtime.kafka.status import CarrierState, LinkStatus
 from fieldfare.store.journal import Journal
 
 IN_PHASES = ("read", "appending", "stored", "accepted")
@@ -80,11 +80,11 @@ async def until(is_so: Callable[[], object], bridge: KafkaBridge) -> None:
     """Wait; fail when some link has stopped."""
     async with asyncio.timeout(WAIT_SECONDS):
         while not is_so():
-            assert all(status.state is not LinkState.STOPPED for status in bridge.statuses()), bridge.statuses()
+            assert all(status.state is not CarrierState.STOPPED for status in bridge.statuses()), bridge.statuses()
             await asyncio.sleep(0.02)
 
 
-async def until_state(status: LinkStatus, state: LinkState) -> None:
+async def until_state(status: LinkStatus, state: CarrierState) -> None:
     async with asyncio.timeout(WAIT_SECONDS):
         while status.state is not state:  # noqa: ASYNC110 - nobody tells of it
             await asyncio.sleep(0.02)

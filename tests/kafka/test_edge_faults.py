@@ -14,7 +14,7 @@ from tests.kafka.conftest import Broker, running_server
 from tests.kafka.edge_runs import all_sent, in_loop, inflow, linked, outflow, publish, until, until_state
 from tests.kafka.test_edge_links import numbered, numbers_in
 
-from fieldfare.runtime.kafka.status import LinkState
+from fieldfare.runtime.kafka.status import CarrierState
 
 
 @pytest.fixture
@@ -54,14 +54,14 @@ async def test_kafka_is_killed_and_its_disk_is_full(
             await asyncio.to_thread(server.kill)
             await publish(edge, 40, first=1_000)  # the edge takes events meanwhile
             for status in bridge.statuses():
-                await until_state(status, LinkState.WAITING)
+                await until_state(status, CarrierState.WAITING)
                 assert "does not answer" in status.reason
             await asyncio.to_thread(server.start)
             broker.send(source, numbered(100, 100), partition=1)
             await until(lambda: len(numbers_in(broker, target)) == 240, bridge)
             filler = fill(small_disk)
             await publish(edge, 2_000, first=10_000)  # more than fits what Kafka has open
-            await until_state(bridge.statuses()[0], LinkState.WAITING)
+            await until_state(bridge.statuses()[0], CarrierState.WAITING)
             filler.unlink()
             await asyncio.to_thread(server.kill)  # Kafka stops by itself when its only disk is full
             await asyncio.to_thread(server.start)

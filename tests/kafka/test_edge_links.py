@@ -27,7 +27,7 @@ from tests.kafka.edge_runs import (
 )
 
 from fieldfare.kafka.address import KafkaTopic
-from fieldfare.runtime.kafka.status import LinkState
+from fieldfare.runtime.kafka.status import CarrierState
 
 
 def numbered(first: int, count: int) -> list[bytes]:
@@ -108,18 +108,18 @@ async def test_a_topic_that_is_missing_is_waited_for_and_one_made_anew_is_not_re
     missing = KafkaTopic(broker.server.address, "missing-at-first")
     async with linked(tmp_path, inflow(missing), outflow(missing.beside("-out"))) as (_, bridge):
         for status in bridge.statuses():
-            await until_state(status, LinkState.WAITING)
+            await until_state(status, CarrierState.WAITING)
             assert "there is no such topic" in status.reason
         topic, _ = broker.topic(name=missing.name), broker.topic(name=f"{missing.name}-out")
         broker.send(topic, numbered(0, 5))
         await until(lambda: all_read(bridge), bridge)
     broker.delete(topic)
     async with linked(tmp_path, inflow(missing)) as (_, bridge):
-        await until_state(bridge.statuses()[0], LinkState.WAITING)
+        await until_state(bridge.statuses()[0], CarrierState.WAITING)
         while missing.name in broker.admin.list_topics(timeout=30).topics:  # noqa: ASYNC110 - nobody tells of it
             await asyncio.sleep(0.05)
         broker.topic(name=missing.name)
-        await until_state(bridge.statuses()[0], LinkState.STOPPED)
+        await until_state(bridge.statuses()[0], CarrierState.STOPPED)
         assert "made anew" in (bridge.failure or "")
 
 
@@ -133,7 +133,7 @@ async def test_a_second_edge_takes_over_and_the_first_never_tries_again(broker: 
             await publish(second, 40, first=1_000)
             await until(lambda: all_sent(second, bridge), bridge)
             await publish(first, 40, first=500)
-            await until_state(zombie.statuses()[0], LinkState.STOPPED)
+            await until_state(zombie.statuses()[0], CarrierState.STOPPED)
             assert "taken this output over" in (zombie.failure or "")
             await publish(second, 40, first=1_040)
             await until(lambda: all_sent(second, bridge), bridge)
@@ -147,7 +147,7 @@ async def test_two_edges_do_not_read_one_topic_in_one_group(broker: Broker, tmp_
     async with linked(tmp_path / "a", inflow(topic)) as (_, bridge):
         await until(lambda: all_read(bridge), bridge)
         async with linked(tmp_path / "b", inflow(topic)) as (_, other):
-            await until_state(other.statuses()[0], LinkState.STOPPED)
+            await until_state(other.statuses()[0], CarrierState.STOPPED)
             assert "another edge reads it" in (other.failure or "")
         async with linked(tmp_path / "c", inflow(topic, group="c")) as (_, another):
             await until(lambda: all_read(another), another)

@@ -11,7 +11,7 @@ from fieldfare.errors import ApplicationError, CostsError, FieldfareError, Nodes
 from fieldfare.planning.application import (
     Application,
     Clustering,
-    Delivery,
+    Destination,
     Durability,
     Shape,
     application_from,
@@ -36,7 +36,7 @@ applications = st.builds(
     event_bytes=st.integers(1, 10**6),
     changes_per_second=st.floats(0, 1_000),
     durability=st.sampled_from(Durability),
-    delivery=st.sampled_from(Delivery),
+    delivery=st.sampled_from(Destination),
     assumptions=st.lists(st.text(max_size=20), max_size=2).map(tuple),
 )
 

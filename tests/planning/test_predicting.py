@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldfare.errors import ApplicationError, InputError, NodesError
-from fieldfare.planning.application import Application, Delivery, Shape
+from fieldfare.planning.application import Application, Destination, Shape
 from fieldfare.planning.choosing import plan, ways_of
 from fieldfare.planning.costs import reference_costs
 from fieldfare.planning.live_ways import tree_distance
@@ -107,7 +107,7 @@ def test_every_preset_gets_a_recommendation_and_thresholds_that_hold(name: str) 
 def test_unequal_nodes_count_by_their_speed() -> None:
     one, fast = (Nodes((NodeSize(cores=1, speed=speed, network_mbps=1e6),), may_grow=False) for speed in (1.0, 2.0))
     both = Nodes((NodeSize(name="a", cores=1), NodeSize(name="b", cores=1, speed=3.0)), may_grow=False)
-    table = msgspec.structs.replace(SMALL, delivery=Delivery.TABLE)
+    table = msgspec.structs.replace(SMALL, delivery=Destination.TABLE)
     slow = predict(table, Way(WayKind.EDGE), COSTS, one)
     assert predict(table, Way(WayKind.EDGE), COSTS, fast).throughput_events == pytest.approx(2 * slow.throughput_events)
     equal = predict(table, Way(WayKind.REPLICATED, 2), COSTS, Nodes.equal(2, cores=1))

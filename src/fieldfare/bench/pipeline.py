@@ -29,7 +29,7 @@ from fieldfare.errors import InputError
 from fieldfare.forwarding import Load, Policy
 from fieldfare.matching.bounds import box_table
 from fieldfare.partitioning.plan import LayoutKind, LayoutPlan
-from fieldfare.pipeline.dispatch import Forwarding
+from fieldfare.pipeline.dispatch import DispatchRule
 from fieldfare.pipeline.matcher import Matched, ReturnRows, TaskTally
 from fieldfare.pipeline.output import OutputFolder, WriteOptions
 from fieldfare.pipeline.reports import BatchReport
@@ -176,7 +176,7 @@ class _Bench:
         base = save_base(contents, self._folder / "snapshots", Order(ALL, layout))
         load = Load.unmeasured(np.array(base.manifest.part_sizes, np.int64))
         return BatchPlan(
-            Version(str(base.folder), None, 1), Forwarding(Policy(self._options.policy), load), INTEGER_IDS
+            Version(str(base.folder), None, 1), DispatchRule(Policy(self._options.policy), load), INTEGER_IDS
         )
 
     def _events(self, count: int | None = None) -> BatchInput:

@@ -29,7 +29,7 @@ _ONES = (1 << 64) - 1
 CodeRange = tuple[int, int]  # the first and the last code, both included
 
 
-class Axis(Protocol):
+class CodedAxis(Protocol):
     """An attribute's axis in codes of `bits` bits."""
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fieldfare.dmm.messages import Answer
-from fieldfare.dmm.region import Region, State
+from fieldfare.dmm.region import Region, RegionState
 from fieldfare.dmm.region_book import RegionBook
 from fieldfare.pastry.ports import Contact, NeighboursChanged
 
@@ -114,10 +114,10 @@ class HandingOver:
         book = self._book
         region.is_primary = False
         book.requests.ask(book.copy_of(region, now), GivenUp(), now, key=book.spaces.key(region.name))
-        if region.state in (State.SPLITTING, State.CLOSING, State.GIVEN):
-            region.turn(State.LEAF)
-        elif region.state is State.COLLECTING:
-            region.turn(State.INNER)
+        if region.state in (RegionState.SPLITTING, RegionState.CLOSING, RegionState.GIVEN):
+            region.turn(RegionState.LEAF)
+        elif region.state is RegionState.COLLECTING:
+            region.turn(RegionState.INNER)
         region.waiting.clear()
         region.given.clear()
         for source, visit in region.deferred:

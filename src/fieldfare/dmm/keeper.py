@@ -28,7 +28,7 @@ from fieldfare.dmm.messages import (
     Visit,
 )
 from fieldfare.dmm.options import DmmOptions
-from fieldfare.dmm.region import Region, State
+from fieldfare.dmm.region import Region, RegionState
 from fieldfare.dmm.region_book import CopyTo, RegionBook
 from fieldfare.dmm.requests import Requests
 from fieldfare.dmm.sender_replicas import AskSender
@@ -210,7 +210,7 @@ class RegionKeeper:
                 self.book.replicate(region, None, now, entries=(), removed=tuple(expired))
             elif region.is_needless(now) and not self.book.is_copying(region):
                 self.merging.vanish(region, None, now)
-            if region.state in (State.PREPARED, State.GIVEN):
+            if region.state in (RegionState.PREPARED, RegionState.GIVEN):
                 region.rounds_waited += 1
                 if region.rounds_waited >= _ROUNDS_WAITED_MAX:
                     self._ask_origin(region, now)
@@ -219,7 +219,7 @@ class RegionKeeper:
         self.splitting.split_if_full(now)
 
     def _ask_origin(self, region: Region, now: float) -> None:
-        origin = region.name.at(region.origin) if region.state is State.PREPARED else region.name.parent
+        origin = region.name.at(region.origin) if region.state is RegionState.PREPARED else region.name.parent
         visit = Visit(0, origin, LookWork())
         self.book.requests.ask(visit, AskOrigin(region.name), now, key=self.book.spaces.key(origin))
 
@@ -227,16 +227,16 @@ class RegionKeeper:
         region = self.book.regions.get(purpose.region)
         if region is None or not isinstance(answer, Answer) or answer.found is None:
             return
-        if region.state is State.PREPARED:
+        if region.state is RegionState.PREPARED:
             if answer.found is RegionKind.INNER and answer.version == region.version:
                 self.splitting.become_active(region, None, now)
             else:
                 self.merging.vanish(region, None, now)  # the split never happened
-        elif region.state is State.GIVEN:
+        elif region.state is RegionState.GIVEN:
             if answer.found is RegionKind.LEAF and answer.version > region.version:
                 self.merging.vanish(region, None, now)
             else:
-                region.turn(State.LEAF)
+                region.turn(RegionState.LEAF)
                 self.visiting.resume(region, now)
 
     def load(self) -> int:

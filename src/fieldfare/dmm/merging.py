@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fieldfare.dmm.entries import TABLE_BYTES_MAX, EntryTable
 from fieldfare.dmm.messages import Fulfilled, Give, Given, Release, Report, Retire, encode
-from fieldfare.dmm.region import ChildReport, Region, State
+from fieldfare.dmm.region import ChildReport, Region, RegionState
 from fieldfare.dmm.region_book import RegionBook
 from fieldfare.dmm.spaces import RegionName
 from fieldfare.dmm.splitting import AnswerDone
@@ -68,8 +68,8 @@ class Merging:
     def report_all(self, now: float) -> None:
         """Tell the regions above of those that this peer has."""
         for region in self._book.primaries():
-            if region.name.code != ROOT and region.state in (State.LEAF, State.INNER):
-                size = None if region.state is State.INNER else region.size
+            if region.name.code != ROOT and region.state in (RegionState.LEAF, RegionState.INNER):
+                size = None if region.state is RegionState.INNER else region.size
                 key = self._book.spaces.key(region.name.parent)
                 self._book.ring.route(key, encode(Report(region.name, region.version, size)), now)
 
@@ -82,11 +82,11 @@ class Merging:
         if region is None and not book.has_room_for(()):
             return
         if region is None:  # it was lost, with all copies
-            region = book.create(name, State.INNER, report.version, book.settled_at)
+            region = book.create(name, RegionState.INNER, report.version, book.settled_at)
             book.replicate(region, None, now)
-        if region.state is State.LEAF:
+        if region.state is RegionState.LEAF:
             self._settle_with_child(region, report, source, now)
-        elif region.state is State.INNER:
+        elif region.state is RegionState.INNER:
             region.reports[report.region.code] = ChildReport(report.size, report.version, now)
             self._merge_if_small(region, now)
 
@@ -94,7 +94,7 @@ class Merging:
         """A leaf hears of an active region below it. The later version is right; the other's entries are not lost."""
         if report.version > region.version:
             former = () if region.table is None else tuple(region.table.entries(now))
-            region.turn(State.INNER)  # it was made again after all copies were lost
+            region.turn(RegionState.INNER)  # it was made again after all copies were lost
             region.version = report.version
             self._book.replicate(region, None, now)
             self._book.place_anew(region.name.space, former, now)
@@ -113,7 +113,7 @@ class Merging:
             or sum(sizes) * _SHARE > min(room, self._book.options.entries_max)
         ):
             return
-        region.turn(State.COLLECTING)
+        region.turn(RegionState.COLLECTING)
         region.given.clear()
         region.table = EntryTable(region.name.space, self._book.spaces)
         region.complete_at = now
@@ -126,7 +126,7 @@ class Merging:
     def given(self, purpose: GiveTable, given: Given | None, now: float) -> None:
         """A half gave its table, or cannot."""
         region = self._book.regions.get(purpose.region)
-        if region is None or region.state is not State.COLLECTING or region.table is None:
+        if region is None or region.state is not RegionState.COLLECTING or region.table is None:
             return
         if given is None or given.table is None or not region.table.has_room_for(given.table, _BYTES_MAX):
             self._give_up(region, now)
@@ -136,7 +136,7 @@ class Merging:
             self.merges += 1
             region.version = max(region.version, *(version for version, _ in region.given.values())) + 1
             table = region.table
-            region.turn(State.CLOSING)
+            region.turn(RegionState.CLOSING)
             region.table = table
             region.waiting = set(region.given)
             self._book.replicate(region, TurnedLeaf(region.name), now)
@@ -148,7 +148,7 @@ class Merging:
             region.complete_at = max(region.complete_at, now + given.complete_in_seconds)
 
     def _give_up(self, region: Region, now: float) -> None:
-        region.turn(State.INNER)
+        region.turn(RegionState.INNER)
         for code in children_of(region.name.code):
             name = region.name.at(code)
             self._book.requests.ask(Release(0, name), ReleaseHalf(), now, key=self._book.spaces.key(name))
@@ -158,7 +158,7 @@ class Merging:
     def turned_leaf(self, then: TurnedLeaf, now: float) -> None:
         """The region is a leaf for good: its halves may vanish."""
         region = self._book.regions.get(then.region)
-        if region is not None and region.state is State.CLOSING:
+        if region is not None and region.state is RegionState.CLOSING:
             for half, version_and_sequence in list(region.given.items()):
                 self._retire(region, half, version_and_sequence, now)
 
@@ -173,7 +173,7 @@ class Merging:
     def retired(self, purpose: RetireHalf, answer: Fulfilled | Given | None, now: float) -> None:
         """A half has vanished; or it has changed since it gave its table, and gives it again; or it was given up."""
         region = self._book.regions.get(purpose.region)
-        if region is None or region.state not in (State.CLOSING, State.LEAF):
+        if region is None or region.state not in (RegionState.CLOSING, RegionState.LEAF):
             return
         if isinstance(answer, Given) and answer.table is not None:
             self._take(region, purpose.half, answer, now)
@@ -181,9 +181,9 @@ class Merging:
             self._retire(region, purpose.half, (answer.version, answer.sequence), now)
             return
         region.waiting.discard(purpose.half)
-        if region.state is State.CLOSING and not region.waiting:
+        if region.state is RegionState.CLOSING and not region.waiting:
             region.given.clear()
-            region.turn(State.LEAF)
+            region.turn(RegionState.LEAF)
             region.renew_entries(now + self._book.options.entry_seconds)
             self._activated(region, now)
             self._resume(region, now)
@@ -193,14 +193,14 @@ class Merging:
     def give(self, source: Contact, give: Give, now: float) -> None:
         """The region above wants to merge."""
         region = self._book.active(give.region, now)
-        if region is None or region.state not in (State.LEAF, State.GIVEN):
+        if region is None or region.state not in (RegionState.LEAF, RegionState.GIVEN):
             self._book.send(source, Given(give.number, None), now)
         else:
             self._give(source, give.number, region, now)
 
     def _give(self, source: Contact, number: int, region: Region, now: float) -> None:
-        if region.state is State.LEAF:
-            region.turn(State.GIVEN)
+        if region.state is RegionState.LEAF:
+            region.turn(RegionState.GIVEN)
         region.renew_entries(now + self._book.options.entry_seconds)
         entries = () if region.table is None else tuple(region.table.entries(now))
         complete_in = max(0.0, region.complete_at - now)
@@ -209,7 +209,7 @@ class Merging:
     def retire(self, source: Contact, retire: Retire, now: float) -> None:
         """The region above has the table: vanish, unless it has changed."""
         region = self._book.active(retire.region, now)
-        if region is None or region.state in (State.INNER, State.COLLECTING, State.SPLITTING):
+        if region is None or region.state in (RegionState.INNER, RegionState.COLLECTING, RegionState.SPLITTING):
             self._book.send(source, Fulfilled(retire.number), now)
         elif (region.version, region.sequence) != (retire.version, retire.sequence):
             self._give(source, retire.number, region, now)
@@ -225,7 +225,7 @@ class Merging:
     def release(self, source: Contact, release: Release, now: float) -> None:
         """The region above does not merge after all."""
         region = self._book.active(release.region, now)
-        if region is not None and region.state is State.GIVEN:
-            region.turn(State.LEAF)
+        if region is not None and region.state is RegionState.GIVEN:
+            region.turn(RegionState.LEAF)
             self._resume(region, now)
         self._book.send(source, Fulfilled(release.number), now)

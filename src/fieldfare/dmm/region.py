@@ -24,7 +24,7 @@ from fieldfare.pastry.ports import Contact
 FIRST_VERSION = 1  # of a whole space that has not been divided yet
 
 
-class State(Enum):
+class RegionState(Enum):
     """See the module's text."""
 
     PREPARED = "prepared"
@@ -36,17 +36,18 @@ class State(Enum):
     GIVEN = "given"
 
 
-_TRANSITIONS: dict[State, frozenset[State]] = {
-    State.PREPARED: frozenset({State.LEAF, State.INNER}),
-    State.LEAF: frozenset({State.SPLITTING, State.GIVEN, State.INNER}),  # inner at once: a child was there all along
-    State.SPLITTING: frozenset({State.INNER, State.LEAF}),
-    State.INNER: frozenset({State.COLLECTING}),
-    State.COLLECTING: frozenset({State.CLOSING, State.INNER}),
-    State.CLOSING: frozenset({State.LEAF}),
-    State.GIVEN: frozenset({State.LEAF}),
+_TRANSITIONS: dict[RegionState, frozenset[RegionState]] = {
+    RegionState.PREPARED: frozenset({RegionState.LEAF, RegionState.INNER}),
+    # A leaf is inner at once where a child was there all along.
+    RegionState.LEAF: frozenset({RegionState.SPLITTING, RegionState.GIVEN, RegionState.INNER}),
+    RegionState.SPLITTING: frozenset({RegionState.INNER, RegionState.LEAF}),
+    RegionState.INNER: frozenset({RegionState.COLLECTING}),
+    RegionState.COLLECTING: frozenset({RegionState.CLOSING, RegionState.INNER}),
+    RegionState.CLOSING: frozenset({RegionState.LEAF}),
+    RegionState.GIVEN: frozenset({RegionState.LEAF}),
 }
-_ANSWERING = frozenset({State.LEAF, State.SPLITTING, State.CLOSING, State.GIVEN})
-_INNER = frozenset({State.INNER, State.COLLECTING})
+_ANSWERING = frozenset({RegionState.LEAF, RegionState.SPLITTING, RegionState.CLOSING, RegionState.GIVEN})
+_INNER = frozenset({RegionState.INNER, RegionState.COLLECTING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Region:
     """A region that this peer keeps, for itself or as a replica for a neighbour."""
 
     name: RegionName
-    state: State
+    state: RegionState
     version: int
     table: EntryTable | None  # an inner region has none
     complete_at: float  # before, entries may be missing
@@ -78,7 +79,7 @@ class Region:
     copied_lines: set[tuple[str, int]] = field(default_factory=set)  # that neighbours keep, if they keep senders only
     unsplit_size: int = 0  # the size at which no division was found that helps
 
-    def turn(self, state: State) -> None:
+    def turn(self, state: RegionState) -> None:
         """Go to another state."""
         if state not in _TRANSITIONS[self.state]:
             raise ValueError(f"{self.name} cannot go from {self.state.value} to {state.value}")
@@ -112,11 +113,13 @@ class Region:
         """Whether it is a whole space in which nobody wants anything. Without it events find that there is nothing."""
         is_whole = self.name.code == ROOT and self.version == FIRST_VERSION
         is_empty = self.table is not None and not len(self.table) and not self.table.lines
-        return is_whole and is_empty and self.state is State.LEAF and now >= self.complete_at and not self.deferred
+        return (
+            is_whole and is_empty and self.state is RegionState.LEAF and now >= self.complete_at and not self.deferred
+        )
 
     @property
     def kind(self) -> Literal["leaf", "inner", "prepared", "prepared inner"]:
         """What replicas keep of the state: a split or merge that its peer does not survive never happened."""
-        if self.state is State.PREPARED:
+        if self.state is RegionState.PREPARED:
             return "prepared inner" if self.table is None else "prepared"
         return "inner" if self.is_inner else "leaf"

@@ -14,7 +14,7 @@ from itertools import count
 from fieldfare.dmm.entries import Entry, EntryTable
 from fieldfare.dmm.messages import AnyPeerMessage, Copy, Fulfilled, encode
 from fieldfare.dmm.options import DmmOptions
-from fieldfare.dmm.region import Region, State
+from fieldfare.dmm.region import Region, RegionState
 from fieldfare.dmm.requests import Requests
 from fieldfare.dmm.sender_replicas import Recovering, ReplicaContent, senders_of
 from fieldfare.dmm.spaces import RegionName, Space, Spaces
@@ -22,10 +22,10 @@ from fieldfare.pastry.ids import is_closer
 from fieldfare.pastry.ports import Contact, Ring
 
 _STATES = {
-    "leaf": State.LEAF,
-    "inner": State.INNER,
-    "prepared": State.PREPARED,
-    "prepared inner": State.PREPARED,
+    "leaf": RegionState.LEAF,
+    "inner": RegionState.INNER,
+    "prepared": RegionState.PREPARED,
+    "prepared inner": RegionState.PREPARED,
 }
 
 
@@ -97,9 +97,9 @@ class RegionBook:
             self.replicate(region, None, now)
         return region
 
-    def create(self, name: RegionName, state: State, version: int, complete_at: float) -> Region:
+    def create(self, name: RegionName, state: RegionState, version: int, complete_at: float) -> Region:
         """A region that was not here."""
-        table = None if state is State.INNER else EntryTable(name.space, self.spaces)
+        table = None if state is RegionState.INNER else EntryTable(name.space, self.spaces)
         region = self.regions[name] = Region(name, state, version, table, complete_at, is_primary=True)
         return region
 
@@ -275,14 +275,14 @@ class RegionBook:
         Where the two differ in what the region is, the later version is right, and the other's entries are placed anew.
         """
         self.active(region.name, now)
-        if region.state is State.LEAF and copy.kind == "leaf" and region.table is not None:
+        if region.state is RegionState.LEAF and copy.kind == "leaf" and region.table is not None:
             region.version = max(region.version, copy.version)
             if not region.table.has_room_for(copy.entries):
                 self.place_anew(region.name.space, copy.entries, now)
             elif region.table.put(copy.entries, now):
                 self.recovering.begin(region, self.options.complete_seconds, now)
                 self.replicate(region, None, now, entries=copy.entries)
-        elif copy.is_whole and copy.version > region.version and region.state in (State.LEAF, State.INNER):
+        elif copy.is_whole and copy.version > region.version and region.state in (RegionState.LEAF, RegionState.INNER):
             former = () if region.table is None else tuple(region.table.entries(now))
             replaced = self.create(copy.region, _STATES[copy.kind], copy.version, now + self.options.complete_seconds)
             self._apply(replaced, copy, now)

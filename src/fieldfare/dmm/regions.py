@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
-from fieldfare.dmm.axis_codes import Axis, CodeRange
+from fieldfare.dmm.axis_codes import CodedAxis, CodeRange
 from fieldfare.dmm.zcodes import ZCode
 from fieldfare.matching.rows import cuts_of
 from fieldfare.model import Box
@@ -24,7 +24,7 @@ Target = tuple[Extent, ...]  # what a subscription wants of a space, or where an
 class Grid:
     """The regions of the space of some attributes."""
 
-    def __init__(self, attributes: Sequence[str], axes: Sequence[Axis]) -> None:
+    def __init__(self, attributes: Sequence[str], axes: Sequence[CodedAxis]) -> None:
         self.attributes = tuple(attributes)
         self.axes = tuple(axes)
         self.turns = tuple(_turns([axis.bits for axis in axes]))  # the number of the axis that each bit halves

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from fieldfare.dmm.axis_codes import ENCODING_VERSION, Axis, DomainAxis, GeneralAxis
+from fieldfare.dmm.axis_codes import ENCODING_VERSION, CodedAxis, DomainAxis, GeneralAxis
 from fieldfare.dmm.regions import Grid
 from fieldfare.dmm.zcodes import ROOT, ZCode, parent_of
 from fieldfare.model import Box, Condition, Section, section_start
@@ -102,7 +102,7 @@ class Spaces:
         grid = self._grids.get(space)
         if grid is None:
             domains = self.scheme(space.topic).domains
-            axes: list[Axis] = [domains.get(name) or GeneralAxis() for name in space.attributes]
+            axes: list[CodedAxis] = [domains.get(name) or GeneralAxis() for name in space.attributes]
             grid = self._grids[space] = Grid(space.attributes, axes)
         return grid
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fieldfare.dmm.entries import TABLE_BYTES_MAX, Entry
 from fieldfare.dmm.messages import Activate, Fulfilled, Install
-from fieldfare.dmm.region import Region, State
+from fieldfare.dmm.region import Region, RegionState
 from fieldfare.dmm.region_book import RegionBook
 from fieldfare.dmm.spaces import RegionName
 from fieldfare.dmm.split_plan import inner_regions, split_plan
@@ -83,9 +83,13 @@ class Splitting:
         if sum(region.size for region in leaves) <= self._book.options.entries_max:
             leaves = [region for region in leaves if _is_long(region)]
         for region in sorted(leaves, key=lambda leaf: -leaf.size):
-            if region.state is State.SPLITTING:
+            if region.state is RegionState.SPLITTING:
                 return  # one after the other
-            if region.state is State.LEAF and region.size > _GROWTH * region.unsplit_size and self._split(region, now):
+            if (
+                region.state is RegionState.LEAF
+                and region.size > _GROWTH * region.unsplit_size
+                and self._split(region, now)
+            ):
                 return
 
     def _split(self, region: Region, now: float) -> bool:
@@ -102,7 +106,7 @@ class Splitting:
         entries = region.table.entries(now)
         inner = inner_regions(region.name.code, pieces)
         parts = (*inner, *(piece.region for piece in pieces))
-        region.turn(State.SPLITTING)
+        region.turn(RegionState.SPLITTING)
         region.version += 1
         region.waiting = set(parts)
         self._parts[region.name] = parts
@@ -128,29 +132,29 @@ class Splitting:
         region = self._book.regions.get(purpose.region)
         if region is None or region.version != purpose.version or purpose.part not in region.waiting:
             return
-        if region.state is State.INNER:  # a part that was missing
+        if region.state is RegionState.INNER:  # a part that was missing
             region.waiting.discard(purpose.part)
             if is_ok:
                 self._activate(region, purpose.part, now)
             return
-        if region.state is not State.SPLITTING:
+        if region.state is not RegionState.SPLITTING:
             return
         region.waiting.discard(purpose.part)
         if not is_ok:
             region.waiting.clear()
-            region.turn(State.LEAF)
+            region.turn(RegionState.LEAF)
             region.unsplit_size = region.size
             self._resume(region, now)
         elif not region.waiting:
             parts = self._parts.pop(region.name)
-            region.turn(State.INNER)
+            region.turn(RegionState.INNER)
             region.waiting = set(parts)
             self._book.replicate(region, TurnedInner(region.name, parts), now)
 
     def turned_inner(self, then: TurnedInner, now: float) -> None:
         """The region is inner for good: its parts may be active."""
         region = self._book.regions.get(then.region)
-        if region is None or region.state is not State.INNER:
+        if region is None or region.state is not RegionState.INNER:
             return
         for code in then.parts:
             self._activate(region, code, now)
@@ -171,7 +175,7 @@ class Splitting:
 
     def repair(self, region: Region, missing: ZCode, now: float) -> None:
         """A half of an inner region is not there: make it again. What it had comes with the next refresh."""
-        if region.state is not State.INNER or missing in region.waiting or missing[:-1] != region.name.code:
+        if region.state is not RegionState.INNER or missing in region.waiting or missing[:-1] != region.name.code:
             return
         region.waiting.add(missing)
         name = region.name.at(missing)
@@ -205,7 +209,7 @@ class Splitting:
         if not book.has_room_for(install.entries):
             book.send(source, Fulfilled(install.number, is_ok=False), now)
             return
-        region = book.create(install.region, State.PREPARED, install.version, now + install.complete_in_seconds)
+        region = book.create(install.region, RegionState.PREPARED, install.version, now + install.complete_in_seconds)
         region.origin = install.origin
         if install.is_inner or region.table is None:
             region.table = None
@@ -218,7 +222,7 @@ class Splitting:
         region = self._book.active(activate.region, now)
         if region is None or region.version != activate.version:
             self._book.send(source, Fulfilled(activate.number, is_ok=region is not None), now)
-        elif region.state is State.PREPARED:
+        elif region.state is RegionState.PREPARED:
             self.become_active(region, AnswerDone(source, activate.number), now)
         else:
             self._book.send(source, Fulfilled(activate.number), now)
@@ -226,7 +230,7 @@ class Splitting:
     def become_active(self, region: Region, then: object, now: float) -> None:
         """A prepared region begins to answer."""
         region.renew_entries(now + self._book.options.entry_seconds)
-        region.turn(State.INNER if region.table is None else State.LEAF)
+        region.turn(RegionState.INNER if region.table is None else RegionState.LEAF)
         self._book.replicate(region, then, now)
         self._activated(region, now)
 

@@ -14,7 +14,7 @@ import msgspec
 from fieldfare.dmm.event_rates import EventRates
 from fieldfare.dmm.leaf_walk import RegionKind
 from fieldfare.dmm.messages import Answer, LookWork, MatchWork, MulticastWork, PlaceWork, RemoveWork, Visit
-from fieldfare.dmm.region import FIRST_VERSION, Region, State
+from fieldfare.dmm.region import FIRST_VERSION, Region, RegionState
 from fieldfare.dmm.region_book import RegionBook
 from fieldfare.dmm.spaces import RegionName
 from fieldfare.dmm.zcodes import ROOT, ZCode
@@ -64,9 +64,9 @@ class Visiting:
             if not book.has_room_for(visit.work.entries):
                 self._refuse(source, visit, 0, now)
                 return
-            region = book.create(visit.region, State.LEAF, FIRST_VERSION, book.settled_at)
+            region = book.create(visit.region, RegionState.LEAF, FIRST_VERSION, book.settled_at)
             region.sequence = int(now * 1000)  # later than all copies that somebody may have of it from before
-        if region is None or region.state is State.PREPARED:
+        if region is None or region.state is RegionState.PREPARED:
             answer = Answer(
                 visit.number,
                 visit.region,
@@ -90,12 +90,12 @@ class Visiting:
                 self._multicast(region, visit.work, now)
                 self._book.send(source, Answer(visit.number, visit.region, RegionKind.LEAF, region.version), now)
             case LookWork():
-                if region.state in (State.SPLITTING, State.CLOSING):
+                if region.state in (RegionState.SPLITTING, RegionState.CLOSING):
                     return  # it is not known yet; who wants to know asks again
                 rate = self._rates.rate(visit.region, now)
                 answer = Answer(visit.number, visit.region, RegionKind.LEAF, region.version, events_per_second=rate)
                 self._book.send(source, answer, now)
-            case _ if region.state is not State.LEAF:
+            case _ if region.state is not RegionState.LEAF:
                 if len(region.deferred) < _DEFERRED_MAX:
                     region.deferred.append((source, visit))
             case PlaceWork() | RemoveWork():
@@ -119,7 +119,7 @@ class Visiting:
             if entry.region is not None
             and (grid := spaces.grid(entry.region.space)).touches(entry.region.code, grid.target_of_event(event))
         )
-        is_complete = now >= region.complete_at and region.state is not State.GIVEN
+        is_complete = now >= region.complete_at and region.state is not RegionState.GIVEN
         return msgspec.structs.replace(answer, is_complete=is_complete, peers=tuple(peers), regions=tuple(regions))
 
     def _change(self, region: Region, source: Contact, visit: Visit, now: float) -> None:

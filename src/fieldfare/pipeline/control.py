@@ -17,7 +17,7 @@ import numpy.typing as npt
 from fieldfare.forwarding import Load, Policy, busiest, idlest
 from fieldfare.partitioning.plan import LayoutKind, LayoutPlan, Reshape
 from fieldfare.partitioning.replicas import by_load, work_of_busiest
-from fieldfare.pipeline.dispatch import Forwarding
+from fieldfare.pipeline.dispatch import DispatchRule
 from fieldfare.pipeline.reports import BatchReport
 from fieldfare.store.catalog import Catalog
 
@@ -70,10 +70,10 @@ class Control:
         self._late = self._idle = 0
         self._work: deque[npt.NDArray[np.float64]] = deque(maxlen=_TRIAL_BATCHES)  # of the segments of clusters
 
-    def forwarding(self, batch_id: int) -> Forwarding:
+    def forwarding(self, batch_id: int) -> DispatchRule:
         """How the dispatchers of a batch choose."""
         self._follow_layout()
-        return Forwarding(self._policy, self._load(np.zeros(len(self._rates))), batch_id)
+        return DispatchRule(self._policy, self._load(np.zeros(len(self._rates))), batch_id)
 
     def _load(self, arrivals: npt.NDArray[np.float64]) -> Load:
         """What is known of the matchers. No event waits between batches: a batch is matched whole."""

@@ -31,7 +31,7 @@ Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True)
-class Forwarding:
+class DispatchRule:
     """How dispatchers choose: by which policy, and what they know of the matchers."""
 
     policy: Policy
@@ -44,7 +44,7 @@ class Dispatch:
     """What a dispatcher does."""
 
     version: Version
-    forwarding: Forwarding
+    forwarding: DispatchRule
     numbered: bool  # add a number to each event
     reader: Reader | None  # makes events of the rows that Spark has, unless those are events
 

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 )
 
 from fieldfare.pipeline.batch_output import TaskOptions
-from fieldfare.pipeline.dispatch import Dispatch, Forwarding, Reader
+from fieldfare.pipeline.dispatch import Dispatch, DispatchRule, Reader
 from fieldfare.pipeline.matcher import MatchEvents, Producer, ReturnRows, WriteFiles
 from fieldfare.pipeline.packets import PACKET_SCHEMA, unpacked
 from fieldfare.pipeline.reports import REPORT_SCHEMA
@@ -57,7 +57,7 @@ class BatchPlan:
     """What a batch is matched against, and how its events are forwarded."""
 
     version: Version
-    forwarding: Forwarding
+    forwarding: DispatchRule
     id_type: LongType | StringType
     now: datetime | None = None  # what conditions mean by it; None: none asks
 

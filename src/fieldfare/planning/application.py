@@ -53,7 +53,7 @@ class Durability(StrEnum):
     DISK = "disk"  # what was accepted is on disk
 
 
-class Delivery(StrEnum):
+class Destination(StrEnum):
     """Where matches go."""
 
     CLIENTS = "clients"  # to subscribers over the network
@@ -82,7 +82,7 @@ class Application(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     network_seconds: ZeroOrMore = 0.0  # from one of them to another, one way
     locality: Share = 1.0  # of the deliveries, those in the network of the publisher
     durability: Durability = Durability.DISK
-    delivery: Delivery = Delivery.CLIENTS
+    delivery: Destination = Destination.CLIENTS
     assumptions: tuple[str, ...] = ()  # how the numbers were read, for people
 
     def __post_init__(self) -> None:

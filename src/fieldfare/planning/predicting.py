@@ -13,7 +13,7 @@ from itertools import accumulate
 import msgspec
 import numpy as np
 
-from fieldfare.planning.application import Application, Delivery
+from fieldfare.planning.application import Application, Destination
 from fieldfare.planning.costs import Costs
 from fieldfare.planning.live_ways import in_process, one_edge, peers, star, tree
 from fieldfare.planning.nodes import Nodes, NodeSize
@@ -211,11 +211,11 @@ def _carried(work: Work, members: int, helpers: int) -> float:
 
 def _delivers(application: Application, kind: WayKind) -> bool:
     match application.delivery:
-        case Delivery.CLIENTS:
+        case Destination.CLIENTS:
             return kind is not WayKind.PROCESS
-        case Delivery.TABLE:
+        case Destination.TABLE:
             return kind.is_spark
-        case Delivery.PROCESS:
+        case Destination.PROCESS:
             return True
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from fieldfare.planning.application import Application, Clustering, Delivery, Durability
+from fieldfare.planning.application import Application, Clustering, Destination, Durability
 from fieldfare.planning.costs import Costs
 from fieldfare.planning.live_ways import edge_bytes, edge_delay, edge_station
 from fieldfare.planning.stations import Station
@@ -36,7 +36,7 @@ def on_spark(application: Application, way: Way, costs: Costs, interval_seconds:
     stations: tuple[Station, ...] = (station,)
     helpers, helper_bytes, helper_network, delay = 0, 0.0, 0.0, 0.0
     notes = []
-    if application.delivery is Delivery.CLIENTS:
+    if application.delivery is Destination.CLIENTS:
         edge = edge_station(application, costs, 0)
         stations, delay = (edge, station, edge), edge_delay(application, costs)
         helpers, helper_bytes = 1, edge_bytes(application, costs, 1)

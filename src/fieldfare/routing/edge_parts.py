@@ -33,6 +33,7 @@ from fieldfare.routing.home_search import HomeSearch
 from fieldfare.routing.moved_publisher import PublisherKey
 from fieldfare.routing.options import EdgeOptions
 from fieldfare.routing.other_edges import OtherEdges
+from fieldfare.routing.outstanding import EventEntry
 from fieldfare.routing.overlay import EdgeOverlay
 from fieldfare.routing.overlay_ports import OverlayOptions, OverlayPorts
 from fieldfare.routing.pending import PendingPorts, PendingSubscription
@@ -45,7 +46,6 @@ from fieldfare.routing.quotas import Quotas
 from fieldfare.routing.refusal import Refusal
 from fieldfare.routing.subscribing import Subscribing, SubscribingPorts
 from fieldfare.routing.subscription_requests import RequestPorts, SubscriptionRequests
-from fieldfare.routing.taker import Entry
 from fieldfare.routing.takers import Takers
 from fieldfare.routing.topic import Topic, Topics
 from fieldfare.routing.topic_declaring import DeclaringPorts, TopicDeclaring
@@ -292,7 +292,7 @@ class EdgeParts:
     def _tidy_soon(self, now: float) -> None:
         self.timers.ensure(EdgeTimer.TIDY, now + self.options.tidy_seconds)
 
-    def _deliver(self, topic: Topic, entries: Sequence[Entry], rows: Sequence[dict[str, Any]], now: float) -> None:
+    def _deliver(self, topic: Topic, entries: Sequence[EventEntry], rows: Sequence[dict[str, Any]], now: float) -> None:
         self.deliveries.offer(topic, topic.matches(entries, rows), entries[-1][0], now)
 
     def _deliver_matched(self, topic: Topic, records: Sequence[EventsStored], now: float) -> None:

@@ -39,10 +39,11 @@ from fieldfare.messages import (
 from fieldfare.overlay.covering import Covering
 from fieldfare.routing.interest import Interest, compiled_condition
 from fieldfare.routing.matches import attributes_in, entries_of, follows_of
+from fieldfare.routing.outstanding import EventEntry
 from fieldfare.routing.ports import START, Emit
 from fieldfare.routing.reading import StreamReader
 from fieldfare.routing.remote_taker import RemoteTaker
-from fieldfare.routing.taker import Entry, TakerState
+from fieldfare.routing.taker import TakerState
 from fieldfare.routing.topic import Topic
 
 
@@ -192,7 +193,7 @@ class TopicExports:
 
     def offer(
         self,
-        entries: Sequence[Entry],
+        entries: Sequence[EventEntry],
         rows: Sequence[Mapping[str, Any]],
         follows: Mapping[Position, Follows],
         now: float,
@@ -209,8 +210,8 @@ class TopicExports:
         self._offer(self._known_matches([record]), self._own_upto, now)
         self._subscriptions.clear()
 
-    def _offer(self, matches: Iterable[tuple[RemoteTaker, list[Entry]]], upto: Position, now: float) -> None:
-        wanted: dict[str, list[tuple[RemoteTaker, list[Entry]]]] = {}  # by link
+    def _offer(self, matches: Iterable[tuple[RemoteTaker, list[EventEntry]]], upto: Position, now: float) -> None:
+        wanted: dict[str, list[tuple[RemoteTaker, list[EventEntry]]]] = {}  # by link
         for taker, matched in matches:
             if taker.state is not TakerState.LIVE:
                 continue
@@ -231,16 +232,16 @@ class TopicExports:
                     taker.sending(upto, sum(len(entry[2]) for entry in new), len(new), now)
 
     def _matches(
-        self, entries: Sequence[Entry], rows: Sequence[Mapping[str, Any]]
-    ) -> Iterator[tuple[RemoteTaker, list[Entry]]]:
+        self, entries: Sequence[EventEntry], rows: Sequence[Mapping[str, Any]]
+    ) -> Iterator[tuple[RemoteTaker, list[EventEntry]]]:
         by_handle = self._by_handle
         for handle, numbers in self._interest.match(rows):
             if (taker := by_handle.get(handle)) is not None:
                 yield taker, [entries[number] for number in numbers]
 
-    def _known_matches(self, records: Iterable[EventsStored]) -> list[tuple[RemoteTaker, list[Entry]]]:
+    def _known_matches(self, records: Iterable[EventsStored]) -> list[tuple[RemoteTaker, list[EventEntry]]]:
         """Who wants which events where the pipeline has found it out: remote ids name the edges."""
-        found: dict[LogId, list[Entry]] = {}
+        found: dict[LogId, list[EventEntry]] = {}
         for record in records:
             for entry, ids in zip(entries_of(record), record.subscriptions or (), strict=True):
                 remote = [each for each in ids if edge_of(each) in self.takers]
@@ -250,7 +251,9 @@ class TopicExports:
                     found.setdefault(receiver, []).append(entry)
         return [(self.takers[receiver], entries) for receiver, entries in found.items()]
 
-    def _send(self, link: str, upto: Position, wanted: Sequence[tuple[RemoteTaker, list[Entry]]], now: float) -> None:
+    def _send(
+        self, link: str, upto: Position, wanted: Sequence[tuple[RemoteTaker, list[EventEntry]]], now: float
+    ) -> None:
         """One message for all receivers behind a link: each event is in it once."""
         if len(wanted) == 1:
             taker, entries = wanted[0]
@@ -273,14 +276,14 @@ class TopicExports:
             return START
         return max((each.position for each in self.topic.missed if after < each.position <= upto), default=START)
 
-    def _exported(self, entry: Entry, now: float) -> ExportedEvent:
+    def _exported(self, entry: EventEntry, now: float) -> ExportedEvent:
         position = entry[0]
         follows = self._follows.get(position) if self._follows else None
         return ExportedEvent(position, entry[1] - now, bytes(entry[2]), self._subscriptions.get(position), follows)
 
     # Those that are behind
 
-    def _read_matches(self, records: Iterable[EventsStored]) -> Iterable[tuple[RemoteTaker, list[Entry]]]:
+    def _read_matches(self, records: Iterable[EventsStored]) -> Iterable[tuple[RemoteTaker, list[EventEntry]]]:
         own = [record for record in records if record.origin is None]
         if self.topic.is_home:
             return self._known_matches(record for record in own if record.subscriptions is not None)

@@ -10,14 +10,15 @@ import msgspec
 from msgspec import Raw
 
 from fieldfare.messages import Delivery, EventsStored, Follows, Position, all_attributes
-from fieldfare.routing.taker import Entry, Taker
+from fieldfare.routing.outstanding import EventEntry
+from fieldfare.routing.taker import Taker
 
-Matches: TypeAlias = Iterable[tuple[Taker, list[Entry]]]
+Matches: TypeAlias = Iterable[tuple[Taker, list[EventEntry]]]
 
 _delivery = msgspec.json.Decoder(Delivery)
 
 
-def entries_of(record: EventsStored) -> list[Entry]:
+def entries_of(record: EventsStored) -> list[EventEntry]:
     """The events of a record, ready to be sent."""
     positions = range(record.position, record.position + len(record.deliveries))
     return list(zip(positions, repeat(record.expires_at), map(Raw, record.deliveries), strict=False))
@@ -33,7 +34,7 @@ def follows_of(records: Iterable[EventsStored]) -> dict[Position, Follows]:
     }
 
 
-def attributes_in(entry: Entry) -> Mapping[str, Any]:
+def attributes_in(entry: EventEntry) -> Mapping[str, Any]:
     """The attributes of an event that comes from the log."""
     delivery = _delivery.decode(entry[2])
     return all_attributes(bytes(delivery.event), delivery.envelope, delivery.at)

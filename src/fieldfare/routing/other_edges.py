@@ -11,9 +11,10 @@ from typing import Any
 from fieldfare.messages import EventsStored, Follows, Identity, Position, Subscribe
 from fieldfare.routing.home_search import NamedRequest
 from fieldfare.routing.interest import CompiledConditions
+from fieldfare.routing.outstanding import EventEntry
 from fieldfare.routing.overlay import EdgeOverlay
 from fieldfare.routing.pending import PendingSubscription
-from fieldfare.routing.taker import Entry, Taker
+from fieldfare.routing.taker import Taker
 from fieldfare.routing.topic import Topic, Topics
 
 
@@ -29,7 +30,7 @@ class OtherEdges:
     def export(
         self,
         topic: Topic,
-        entries: Sequence[Entry],
+        entries: Sequence[EventEntry],
         rows: Sequence[dict[str, Any]],
         follows: Mapping[Position, Follows],
         now: float,

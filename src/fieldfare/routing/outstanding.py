@@ -28,7 +28,7 @@ from fieldfare.messages import Position
 from fieldfare.routing.consumers import Consumer, Consumers
 
 # An event that is ready to be sent to any taker: its position, when it expires, and itself as a Delivery in JSON.
-Entry: TypeAlias = tuple[Position, float, Raw]
+EventEntry: TypeAlias = tuple[Position, float, Raw]
 
 
 class EventState(Enum):
@@ -119,7 +119,7 @@ class Outstanding:
 
     # Taking up
 
-    def track(self, entry: Entry, key: Hashable) -> OutstandingEvent:
+    def track(self, entry: EventEntry, key: Hashable) -> OutstandingEvent:
         """Take up an event, which lies after all before."""
         position, expires_at, delivery = entry
         event = self.events[position] = OutstandingEvent(position, expires_at, delivery, key)
@@ -169,9 +169,9 @@ class Outstanding:
             self.settle(event)
         self.upto = max(self.upto, position)
 
-    def fill(self, entries: Sequence[Entry], key_of: KeyOf) -> list[Entry]:
+    def fill(self, entries: Sequence[EventEntry], key_of: KeyOf) -> list[EventEntry]:
         """Take what is outstanding from some entries that were read from the log; returns those that are new."""
-        new: list[Entry] = []
+        new: list[EventEntry] = []
         for entry in entries:
             position, expires_at, delivery = entry
             event = self.events.get(position)
@@ -359,7 +359,7 @@ class KeyOf:
     def __init__(self, attribute: str | None) -> None:
         self._attribute = attribute
 
-    def __call__(self, entry: Entry) -> Hashable:
+    def __call__(self, entry: EventEntry) -> Hashable:
         """The value of the attribute; None if the event has none."""
         if self._attribute is None:
             return None

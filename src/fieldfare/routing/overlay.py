@@ -62,6 +62,7 @@ from fieldfare.routing.home_search import HomeSearch, HomeSearches, NamedRequest
 from fieldfare.routing.importing import ImportingPorts, Imports, accepted_at
 from fieldfare.routing.interest import CompiledConditions
 from fieldfare.routing.origin import Origin
+from fieldfare.routing.outstanding import EventEntry
 from fieldfare.routing.overlay_ports import OverlayOptions, OverlayPorts
 from fieldfare.routing.pending import PendingSubscription
 from fieldfare.routing.refusal import Refusal, require
@@ -70,7 +71,6 @@ from fieldfare.routing.replaying import ReplayingPorts, Replays
 from fieldfare.routing.second_paths import PathPorts, SecondPaths
 from fieldfare.routing.statistics import OverlayStatistics
 from fieldfare.routing.subscription import Subscription
-from fieldfare.routing.taker import Entry
 from fieldfare.routing.topic import Topic
 from fieldfare.routing.topic_homes import HomePorts, TopicHomes
 from fieldfare.routing.topic_offers import OfferPorts, TopicOffers
@@ -427,7 +427,7 @@ class EdgeOverlay:
     def export(
         self,
         topic: Topic,
-        entries: Sequence[Entry],
+        entries: Sequence[EventEntry],
         rows: Sequence[Mapping[str, Any]],
         follows: Mapping[Position, Follows],
         now: float,

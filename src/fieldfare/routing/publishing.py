@@ -28,6 +28,7 @@ from fieldfare.messages import (
 from fieldfare.qos import broken
 from fieldfare.routing.matches import entries_of, follows_of
 from fieldfare.routing.moved_publisher import PublisherKey
+from fieldfare.routing.outstanding import EventEntry
 from fieldfare.routing.ports import Asking, LogPort, Positions, Replies
 from fieldfare.routing.publication import (
     NOT_SAFE,
@@ -42,7 +43,6 @@ from fieldfare.routing.publisher_advertisements import PublisherAdvertisements
 from fieldfare.routing.publisher_moves import PublisherMoves
 from fieldfare.routing.quotas import Quotas
 from fieldfare.routing.refusal import Refusal, require
-from fieldfare.routing.taker import Entry
 from fieldfare.routing.topic import Topic, Topics
 from fieldfare.routing.tracing import TraceSteps
 
@@ -57,10 +57,12 @@ class PublishingPorts:
     positions: Positions
     quotas: Quotas
     pipeline: Asking
-    deliver: Callable[[Topic, Sequence[Entry], Sequence[dict[str, Any]], float], None]  # events that are new and safe
+    deliver: Callable[
+        [Topic, Sequence[EventEntry], Sequence[dict[str, Any]], float], None
+    ]  # events that are new and safe
     deliver_matched: Callable[[Topic, Sequence[EventsStored], float], None]  # the same where Spark matches the topic
     # Those that were published here, if there are any, and after which events of other logs some of them come.
-    export: Callable[[Topic, Sequence[Entry], Sequence[dict[str, Any]], Mapping[Position, Follows], float], None]
+    export: Callable[[Topic, Sequence[EventEntry], Sequence[dict[str, Any]], Mapping[Position, Follows], float], None]
     moves: PublisherMoves
     advertisements: PublisherAdvertisements
     step_soon: Callable[[float], None]  # has `match_ready` called at the end of the host's round

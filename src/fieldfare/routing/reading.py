@@ -10,8 +10,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from fieldfare.messages import EventsStored, Fetch, Fetched, Position
+from fieldfare.routing.outstanding import EventEntry
 from fieldfare.routing.ports import START, Emit
-from fieldfare.routing.taker import Entry, TakerState
+from fieldfare.routing.taker import TakerState
 
 
 class ReadingTaker(Protocol):
@@ -24,7 +25,7 @@ class ReadingTaker(Protocol):
     def read_on(self) -> None:
         """There is room: be given the next pieces of the log."""
 
-    def give(self, entries: Sequence[Entry], waiting_max: int) -> None:
+    def give(self, entries: Sequence[EventEntry], waiting_max: int) -> None:
         """Matches of a piece of the log. Where there is no room for all of them, the rest is read later."""
 
     def read_to(self, position: Position, *, is_end: bool) -> None:
@@ -48,7 +49,7 @@ class StreamReader(Generic[T]):
         key: Hashable,
         stream: str,
         emit: Emit,
-        match: Callable[[Iterable[EventsStored]], Iterable[tuple[T, list[Entry]]]],
+        match: Callable[[Iterable[EventsStored]], Iterable[tuple[T, list[EventEntry]]]],
         part: str = "",
     ) -> None:
         self._key, self._stream, self._emit, self._match, self._part = key, stream, emit, match, part

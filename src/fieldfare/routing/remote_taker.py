@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fieldfare.messages import LogId, Position, Version
+from fieldfare.routing.outstanding import EventEntry
 from fieldfare.routing.ports import START
-from fieldfare.routing.taker import Entry, TakerState
+from fieldfare.routing.taker import TakerState
 
 
 class NextRange(NamedTuple):
@@ -28,7 +29,7 @@ class NextRange(NamedTuple):
 
     after: Position
     upto: Position
-    entries: Sequence[Entry]
+    entries: Sequence[EventEntry]
     lost_upto: Position
     expired_upto: Position
 
@@ -47,7 +48,7 @@ class RemoteTaker:
     resume_after: Position = START  # all up to here is sent, or waits
     sent: Position = START
     taken: Position = START
-    waiting: list[Entry] = field(default_factory=list)
+    waiting: list[EventEntry] = field(default_factory=list)
     sent_at: float = 0.0  # when something was sent, or taken, last
     event_count: int = 0
     owes_answer: bool = False  # it said where to resume, and nothing was sent since
@@ -117,7 +118,7 @@ class RemoteTaker:
         """There is room: be given the next pieces of the log."""
         self.state = TakerState.READING
 
-    def give(self, entries: Sequence[Entry], waiting_max: int) -> None:
+    def give(self, entries: Sequence[EventEntry], waiting_max: int) -> None:
         """Matches of a piece of the log. Where there is no room for all of them, the rest is read later."""
         entries = [entry for entry in entries if entry[0] > self.resume_after]
         self.waiting += entries[:waiting_max]

@@ -28,7 +28,7 @@ from msgspec import Raw
 
 from fieldfare.messages import EventsOutstanding, Position
 from fieldfare.routing.left_events import LeftEvents
-from fieldfare.routing.outstanding import Entry, KeyOf, Outstanding
+from fieldfare.routing.outstanding import EventEntry, KeyOf, Outstanding
 from fieldfare.routing.ports import START
 from fieldfare.routing.subscription import Subscription, UnconfirmedGap
 from fieldfare.routing.taker_states import ATTACHED_STATES, NEXT_STATES, Cause, TakerState
@@ -37,7 +37,7 @@ from fieldfare.routing.unread import Unread
 if TYPE_CHECKING:
     from fieldfare.routing.webhooks import PendingCall
 
-__all__ = ["Entry", "Taker", "TakerState"]
+__all__ = ["Taker", "TakerState"]
 
 WEBHOOK = ""  # in place of a link: the webhook is the consumer
 
@@ -98,7 +98,7 @@ class Taker:
         self.window = 0
         self.wants_mark = False  # its subscriber is to be told when it has caught up
         self.free = 0  # how many new events can be sent at once: there is room, and nothing stands before them
-        self.waiting: list[Entry] = []
+        self.waiting: list[EventEntry] = []
         self.in_flight: list[Position] = []
         self.is_ending = False  # the log is being told that the subscription ends
         self.is_changing = False  # the log is being told that it asks for something else
@@ -400,7 +400,7 @@ class Taker:
         """There is room: be given the next pieces of the log."""
         self._change(Cause.HAS_ROOM)
 
-    def give(self, entries: Sequence[Entry], waiting_max: int) -> None:
+    def give(self, entries: Sequence[EventEntry], waiting_max: int) -> None:
         """Matches of a piece of the log. Where there is no room for all of them, the rest is read later."""
         entries = self._wanted(entry for entry in entries if entry[0] > self.resume_after)
         is_last_only = self.subscription.qos.keep_last is not None
@@ -414,14 +414,14 @@ class Taker:
             self.resume_after = entries[room][0] - 1
             self._change(Cause.FELL_BEHIND)
 
-    def _wanted(self, entries: Iterable[Entry]) -> list[Entry]:
+    def _wanted(self, entries: Iterable[EventEntry]) -> list[EventEntry]:
         """Of what was read, the events that are to wait."""
         wanted = self.new_in(entries)
         if self.outstanding is None:
             return wanted
         return self.outstanding.fill(wanted, KeyOf(self.subscription.consuming.key))
 
-    def new_in(self, entries: Iterable[Entry]) -> list[Entry]:
+    def new_in(self, entries: Iterable[EventEntry]) -> list[EventEntry]:
         """Of matches in the log, those that are for it: not from before its time, and not dead letters already."""
         since, buried = self.subscription.since, self._buried
         return [entry for entry in entries if entry[0] not in buried and (not since or accepted_at(entry) >= since)]
@@ -449,7 +449,7 @@ class Taker:
 
     # Events
 
-    def pass_through(self, entries: Sequence[Entry], now: float) -> list[Raw] | None:
+    def pass_through(self, entries: Sequence[EventEntry], now: float) -> list[Raw] | None:
         """New matches, to be sent at once; None if they have to be offered, and wait for their turn."""
         if len(entries) > self.free or entries[0][0] <= self.seen:
             return None
@@ -466,7 +466,7 @@ class Taker:
         self.free -= len(entries)
         return [delivery for _, _, delivery in entries]
 
-    def offer(self, entries: Sequence[Entry]) -> None:
+    def offer(self, entries: Sequence[EventEntry]) -> None:
         """Take up new matches, which lie after all before, if it is live."""
         if self.state is TakerState.LIVE:
             if entries[0][0] <= self.seen:
@@ -588,7 +588,7 @@ class Taker:
         self._count_free()
 
 
-def accepted_at(entry: Entry) -> float:
+def accepted_at(entry: EventEntry) -> float:
     """When an event was accepted."""
     return _accepted.decode(entry[2]).at
 

@@ -26,12 +26,13 @@ from fieldfare.qos import Matching, Offered, Requested
 from fieldfare.routing.interest import Interest
 from fieldfare.routing.matches import Matches, attributes_in, entries_of
 from fieldfare.routing.options import EdgeOptions
+from fieldfare.routing.outstanding import EventEntry
 from fieldfare.routing.ports import START, Emit
 from fieldfare.routing.position_times import PositionTimes
 from fieldfare.routing.publishers import Publishers, RecentIds
 from fieldfare.routing.reading import StreamReader
 from fieldfare.routing.refusal import Refusal, may_see
-from fieldfare.routing.taker import Entry, Taker
+from fieldfare.routing.taker import Taker
 
 _REPLAYED_MAX = 1000
 _COMPARED_MAX = 1000  # names of topics that are looked at for one that may have been meant
@@ -147,7 +148,7 @@ class Topic:
 
     # Who wants what
 
-    def matches(self, entries: Sequence[Entry], rows: Sequence[Mapping[str, Any]]) -> Matches:
+    def matches(self, entries: Sequence[EventEntry], rows: Sequence[Mapping[str, Any]]) -> Matches:
         """Who wants which of some events. In a topic that Spark matches, only its pipeline finds out."""
         if self.matching == "spark":
             return
@@ -175,7 +176,7 @@ class Topic:
             else:
                 yield from self._not_replayed(origin, alike, entries)
 
-    def _not_replayed(self, origin: str, records: Sequence[EventsStored], entries: Sequence[Entry]) -> Matches:
+    def _not_replayed(self, origin: str, records: Sequence[EventsStored], entries: Sequence[EventEntry]) -> Matches:
         """The same for events of another log, but for takers that have them from reading that log already."""
         if origin == OWN_LOG:
             places = [entry[0] for entry in entries]
@@ -188,9 +189,9 @@ class Topic:
             if left:
                 yield taker, left
 
-    def _known_matches(self, entries: Sequence[Entry], subscriptions: Sequence[Sequence[str]]) -> Matches:
+    def _known_matches(self, entries: Sequence[EventEntry], subscriptions: Sequence[Sequence[str]]) -> Matches:
         """The same where the pipeline has found it out."""
-        found: dict[str, list[Entry]] = {}
+        found: dict[str, list[EventEntry]] = {}
         for entry, ids in zip(entries, subscriptions, strict=True):
             for subscription_id in ids:
                 found.setdefault(subscription_id, []).append(entry)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from fieldfare.runtime.kafka.status import LinkState, LinkStatus
+from fieldfare.runtime.kafka.status import CarrierState, LinkStatus
 
 _LABELS = ("tenant", "topic", "kafka", "direction")
 
@@ -22,7 +22,7 @@ def kafka_metrics(statuses: Sequence[LinkStatus]) -> Iterator[Metric]:
     lost = CounterMetricFamily("fieldfare_kafka_lost", "What was removed before it was read", labels=_LABELS)
     for each in statuses:
         labels = [each.tenant, each.topic, each.kafka, each.direction]
-        running.add_metric(labels, each.state is LinkState.RUNNING)
+        running.add_metric(labels, each.state is CarrierState.RUNNING)
         if each.behind is not None:
             behind.add_metric(labels, each.behind)
         events.add_metric(labels, each.events)

@@ -61,7 +61,7 @@ class SendMessage(Input, frozen=True):
     assurance: Assurance = Assurance.EACH_HOP
 
 
-class Arrival(NamedTuple):
+class ArrivedMessage(NamedTuple):
     """A message that came to its end."""
 
     node: str
@@ -91,7 +91,7 @@ class NotingApplication:
 
     def deliver(self, routed: RoutedMessage, now: float) -> None:
         """Note a message."""
-        self._simulated.deliveries.append(Arrival(self.name, routed, now))
+        self._simulated.deliveries.append(ArrivedMessage(self.name, routed, now))
 
     def forward(self, routed: RoutedMessage, next_hop: Contact, now: float) -> bytes | None:  # noqa: ARG002
         """Let it pass."""
@@ -186,7 +186,7 @@ class SimulatedRing:
         self.hosts: dict[str, SimulatedHost] = {}
         self.nodes: dict[str, PastryNode] = {}
         self.applications: dict[str, NotingApplication] = {}
-        self.deliveries: list[Arrival] = []
+        self.deliveries: list[ArrivedMessage] = []
         self._make_application = make_application or self._noting
         self._lives = 0
         self._acquainted: dict[str, Acquainted] = {}

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeAlias, cast
 
-from fieldfare.bench.broker.load import Event, Wanted
+from fieldfare.bench.broker.load import ReceivedEvent, Wanted
 from fieldfare.bench.broker.wires import Wire, WireError
 from fieldfare.errors import FieldfareError
 
 READY_SECONDS_MAX = 300.0
 
-Take: TypeAlias = Callable[[list[Event]], None]  # is given the events that came
+Take: TypeAlias = Callable[[list[ReceivedEvent]], None]  # is given the events that came
 
 
 class ClientConnection(Protocol):

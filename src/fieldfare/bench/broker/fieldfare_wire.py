@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from fieldfare.bench.broker.load import Event, Wanted
+from fieldfare.bench.broker.load import ReceivedEvent, Wanted
 from fieldfare.bench.broker.wires import TOPIC, WireError
 from fieldfare.messages import PROTOCOL, Ack, DeclareTopic, Subscribe
 from fieldfare.qos import Offered, Requested
@@ -40,7 +40,7 @@ class _Subscribed(_Frame, tag="subscribed"):
 
 class _Delivery(msgspec.Struct, gc=False):
     position: int
-    event: Event
+    event: ReceivedEvent
 
 
 class _Deliver(_Frame, tag="deliver"):
@@ -97,12 +97,12 @@ class FieldfareWire:
         """Some events."""
         return _message(b'{"type":"publish","ref":0,"topic":"%b","events":[%b]}' % (TOPIC.encode(), b",".join(events)))
 
-    def feed(self, data: bytes) -> list[Event]:
+    def feed(self, data: bytes) -> list[ReceivedEvent]:
         """The events that came."""
         data = self._rest + data if self._rest else data
         if not self._is_open:
             data = self._opened(data)
-        events: list[Event] = []
+        events: list[ReceivedEvent] = []
         start, end = 0, len(data)
         while end - start >= 2:
             header, length = data[start], data[start + 1]
@@ -134,7 +134,7 @@ class FieldfareWire:
             self.reply = self._asked
         return rest if end else data
 
-    def _take(self, frame: _EdgeFrame, events: list[Event]) -> None:
+    def _take(self, frame: _EdgeFrame, events: list[ReceivedEvent]) -> None:
         if isinstance(frame, _Deliver):
             self._delivered(frame, events)
         elif isinstance(frame, _Subscribed):
@@ -152,7 +152,7 @@ class FieldfareWire:
         self._answers_missing -= 1
         self.is_ready = self._answers_missing == 0
 
-    def _delivered(self, frame: _Deliver, events: list[Event]) -> None:
+    def _delivered(self, frame: _Deliver, events: list[ReceivedEvent]) -> None:
         subscription, deliveries = frame.subscription, frame.events
         seen = self._seen[subscription]
         events += [delivery.event for delivery in deliveries if delivery.position > seen]

@@ -23,7 +23,7 @@ Integers = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
 
 
-class Event(msgspec.Struct, gc=False):
+class ReceivedEvent(msgspec.Struct, gc=False):
     """One event as a subscriber reads it. `sent` is in nanoseconds of the clock that all processes share."""
 
     number: int
@@ -40,7 +40,7 @@ class Wanted(Protocol):
         """It in SQL, for a broker that can filter."""
         ...
 
-    def wanted(self, events: list[Event]) -> list[Event]:
+    def wanted(self, events: list[ReceivedEvent]) -> list[ReceivedEvent]:
         """It in Python, for a client whose broker cannot."""
         ...
 
@@ -51,7 +51,7 @@ class Asked:
 
     condition: str
 
-    def wanted(self, events: list[Event]) -> list[Event]:
+    def wanted(self, events: list[ReceivedEvent]) -> list[ReceivedEvent]:
         """All of them: the broker has filtered."""
         return events
 
@@ -72,7 +72,7 @@ class Square:
         x_high, y_high = self.x_low + self.width, self.y_low + self.width
         return f"x >= {self.x_low!r} AND x < {x_high!r} AND y >= {self.y_low!r} AND y < {y_high!r}"
 
-    def wanted(self, events: list[Event]) -> list[Event]:
+    def wanted(self, events: list[ReceivedEvent]) -> list[ReceivedEvent]:
         """It in Python, for a client whose broker cannot."""
         if self.width >= SIDE:
             return events

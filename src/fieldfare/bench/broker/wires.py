@@ -11,12 +11,12 @@ from typing import Protocol
 
 import msgspec
 
-from fieldfare.bench.broker.load import Event, Wanted
+from fieldfare.bench.broker.load import ReceivedEvent, Wanted
 from fieldfare.errors import FieldfareError
 
 TOPIC = "bench"
 _LINE = b"\r\n"
-_events_of = msgspec.json.Decoder(list[Event]).decode
+_events_of = msgspec.json.Decoder(list[ReceivedEvent]).decode
 
 
 class WireError(FieldfareError):
@@ -37,12 +37,12 @@ class Wire(Protocol):
         """Some events to be published."""
         ...
 
-    def feed(self, data: bytes) -> list[Event]:
+    def feed(self, data: bytes) -> list[ReceivedEvent]:
         """The events in what came."""
         ...
 
 
-def decoded(payloads: Sequence[bytes]) -> list[Event]:
+def decoded(payloads: Sequence[bytes]) -> list[ReceivedEvent]:
     """Events from their JSON, by one call."""
     return _events_of(b"[%b]" % b",".join(payloads)) if payloads else []
 
@@ -88,7 +88,7 @@ class RedisWire(_Lines):
         """Some events."""
         return b"".join([_command(b"PUBLISH", self._CHANNEL, event) for event in events])
 
-    def feed(self, data: bytes) -> list[Event]:
+    def feed(self, data: bytes) -> list[ReceivedEvent]:
         """The events that came."""
         if not self._is_subscriber:
             self._answered(data)
@@ -131,7 +131,7 @@ class RedisStreamWire(RedisWire):
         """Some events."""
         return b"".join([_command(b"XADD", self._CHANNEL, *self._KEEP, b"*", b"e", event) for event in events])
 
-    def feed(self, data: bytes) -> list[Event]:
+    def feed(self, data: bytes) -> list[ReceivedEvent]:
         """The events that came."""
         if not self._is_subscriber:
             self._answered(data)
@@ -165,7 +165,7 @@ class NatsWire(_Lines):
         """Some events."""
         return b"".join([b"PUB %b %d\r\n%b\r\n" % (self._SUBJECT, len(event), event) for event in events])
 
-    def feed(self, data: bytes) -> list[Event]:
+    def feed(self, data: bytes) -> list[ReceivedEvent]:
         """The events that came."""
         data, self._rest = self._rest + data, b""
         if not self.is_ready:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fieldfare.bench.broker.connections import ClientConnection, Connect
-from fieldfare.bench.broker.load import Event, Load, Wanted
+from fieldfare.bench.broker.load import Load, ReceivedEvent, Wanted
 from fieldfare.bench.broker.wires import WireError
 from fieldfare.errors import FieldfareError
 
@@ -92,7 +92,7 @@ class Received:
     cpu_seconds: float = 0.0  # of the process
 
 
-class Taker:
+class ReceiptCounter:
     """Counts what a connection received and its client wanted."""
 
     def __init__(self, site: Site, process: int, square: Wanted | None) -> None:
@@ -108,7 +108,7 @@ class Taker:
         self.numbers: list[int] = []
         self.waits: list[int] = []
 
-    def __call__(self, events: list[Event]) -> None:
+    def __call__(self, events: list[ReceivedEvent]) -> None:
         """These events came."""
         now = time.monotonic_ns()
         if self._square is not None:
@@ -126,7 +126,7 @@ class Taker:
             self.waits += [now - event.sent for event in events]
         self._counters[self._process] += len(numbers)
 
-    def _without_probes(self, events: list[Event]) -> list[Event]:
+    def _without_probes(self, events: list[ReceivedEvent]) -> list[ReceivedEvent]:
         """The first event that comes tells that the subscription is in force; of others like it nothing is wanted."""
         if not self._is_reached:
             self._is_reached = True
@@ -142,7 +142,7 @@ class Subscribers:
         self._numbers = range(process, site.load.connections, processes)
         self._process = process
         self._is_filtering = is_filtering  # the clients have to, for the broker cannot
-        self._takers: list[Taker] = []
+        self._takers: list[ReceiptCounter] = []
         self._connections: list[ClientConnection] = []
         self._cpu_seconds = 0.0  # of this process when the run began
 
@@ -152,7 +152,7 @@ class Subscribers:
 
         async def connect(number: int) -> None:
             squares = self._site.load.of(number)
-            taker = Taker(self._site, self._process, squares[0] if self._is_filtering else None)
+            taker = ReceiptCounter(self._site, self._process, squares[0] if self._is_filtering else None)
             self._takers.append(taker)
             async with gate:
                 port = self._site.ports[number % len(self._site.ports)]

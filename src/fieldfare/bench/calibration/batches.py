@@ -117,7 +117,7 @@ def _timed(
     spark: SparkSession, folder: Path, workload: Workload, many: int
 ) -> Iterator[Callable[[LayoutKind, int], float]]:
     """A function that tells the median seconds of a batch of so many events, written and committed."""
-    from fieldfare.pipeline.dispatch import Forwarding
+    from fieldfare.pipeline.dispatch import DispatchRule
     from fieldfare.pipeline.output import OutputFolder, WriteOptions
     from fieldfare.pipeline.reports import BatchReport
     from fieldfare.pipeline.stages import INTEGER_IDS, BatchInput, BatchPlan, written
@@ -136,7 +136,7 @@ def _timed(
         layout = LayoutPlan(kind, 1 if kind is LayoutKind.REPLICATED else 2)
         base = save_base(contents, folder / f"snapshots-{kind}", Order(ALL, layout))
         load = Load.unmeasured(np.array(base.manifest.part_sizes, np.int64))
-        plan = BatchPlan(Version(str(base.folder), None, 1), Forwarding(Policy.ADAPTIVE, load), INTEGER_IDS)
+        plan = BatchPlan(Version(str(base.folder), None, 1), DispatchRule(Policy.ADAPTIVE, load), INTEGER_IDS)
         source = place if count == many else folder / "few.parquet"
         batch = BatchInput.of(spark.read.parquet(str(source)))
         times = []

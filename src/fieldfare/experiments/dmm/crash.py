@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fieldfare.experiments.dmm.experiment import Case
+from fieldfare.experiments.dmm.experiment import PeerRun
 from fieldfare.experiments.dmm.laboratory import Laboratory
 from fieldfare.experiments.dmm.metering import COPIES, FRAMES_ACKNOWLEDGED, LARGE, RING
 from fieldfare.experiments.dmm.outcome import EventOutcome, Outcome
@@ -18,7 +18,7 @@ _TRAFFIC = ((RING,), (COPIES, LARGE), (FRAMES_ACKNOWLEDGED,), ())  # what the co
 def figure_17(laboratory: Laboratory) -> Figure:
     """What is delivered of what is published when, before and after the crash."""
     scale = laboratory.scale
-    cases = [Case(each, scale.few_subscriptions, do_crash=True) for each in (AR_CACHE, RELIABLE)]
+    cases = [PeerRun(each, scale.few_subscriptions, do_crash=True) for each in (AR_CACHE, RELIABLE)]
     outcomes = laboratory.run_all(cases)
     peer_seconds = scale.peers * (scale.crash_at_seconds + scale.crash_watched_seconds + scale.tail_seconds)
     rows: dict[str, list[Cell]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fieldfare.experiments.dmm.experiment import Case
+from fieldfare.experiments.dmm.experiment import PeerRun
 from fieldfare.experiments.dmm.laboratory import Laboratory
 from fieldfare.experiments.dmm.outcome import Outcome, mean, quantile
 from fieldfare.experiments.dmm.scalability import METHOD
@@ -36,7 +36,7 @@ def _figure(
     laboratory: Laboratory, name: str, title: str, algorithms: tuple[Algorithm, ...], paper: dict[str, Cell]
 ) -> Figure:
     scale = laboratory.scale
-    cases = [Case(each, scale.few_subscriptions) for each in algorithms]
+    cases = [PeerRun(each, scale.few_subscriptions) for each in algorithms]
     outcomes = dict(zip((each.name for each in algorithms), laboratory.run_all(cases), strict=True))
     warm_seconds = _WARM_SHARE * scale.publishing_seconds
     rows: dict[str, list[Cell]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fieldfare.experiments.dmm.experiment import Case
+from fieldfare.experiments.dmm.experiment import PeerRun
 from fieldfare.experiments.dmm.laboratory import Laboratory
 from fieldfare.experiments.dmm.outcome import Outcome, mean
 from fieldfare.experiments.dmm.scalability import METHOD
@@ -16,7 +16,7 @@ _ALGORITHMS = (AR, AR_CACHE, RELIABLE)
 
 def _run(laboratory: Laboratory) -> dict[Algorithm, list[Outcome]]:
     scale = laboratory.scale
-    cases = [Case(each, scale.few_subscriptions, many) for each in _ALGORITHMS for many in scale.dimensions]
+    cases = [PeerRun(each, scale.few_subscriptions, many) for each in _ALGORITHMS for many in scale.dimensions]
     outcomes = iter(laboratory.run_all(cases))
     return {each: [next(outcomes) for _ in scale.dimensions] for each in _ALGORITHMS}
 

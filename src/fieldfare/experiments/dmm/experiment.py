@@ -29,7 +29,7 @@ _SOON_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class PeerRun:
     """One run."""
 
     algorithm: Algorithm
@@ -86,7 +86,7 @@ class PaperPeers(SimulatedPeers):
 class Experiment:
     """One run, from the empty ring to its outcome."""
 
-    def __init__(self, case: Case, scale: Scale) -> None:
+    def __init__(self, case: PeerRun, scale: Scale) -> None:
         self.case, self.scale = case, scale
         self.world = world = World(scale.seed)
         options = scale.network

@@ -15,7 +15,7 @@ import msgspec
 
 from fieldfare.dmm.options import DmmOptions
 from fieldfare.dmm.sender_replicas import ReplicaContent
-from fieldfare.experiments.dmm.experiment import Case, Experiment
+from fieldfare.experiments.dmm.experiment import Experiment, PeerRun
 from fieldfare.experiments.dmm.outcome import Outcome
 from fieldfare.experiments.dmm.settings import Scale
 from fieldfare.simulation.peer_recovery import Recovery, RecoveryRun, RecoverySettings
@@ -27,13 +27,13 @@ class Laboratory:
     def __init__(self, scale: Scale, progress: Callable[[str], None], kept: Path | None = None) -> None:
         self.scale, self.progress = scale, progress
         self._kept = kept
-        self._outcomes: dict[Case, Outcome] = {}
+        self._outcomes: dict[PeerRun, Outcome] = {}
 
-    def run(self, case: Case) -> Outcome:
+    def run(self, case: PeerRun) -> Outcome:
         """Run a case, unless that has been done."""
         return self.run_all([case])[0]
 
-    def run_all(self, cases: Sequence[Case]) -> list[Outcome]:
+    def run_all(self, cases: Sequence[PeerRun]) -> list[Outcome]:
         """Run some cases, those that have not been run yet."""
         for case in cases:
             if case not in self._outcomes and (known := self._read(case)) is not None:
@@ -66,7 +66,7 @@ class Laboratory:
         _write(file, recovery)
         return recovery
 
-    def _run_in_processes(self, cases: Sequence[Case]) -> None:
+    def _run_in_processes(self, cases: Sequence[PeerRun]) -> None:
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(self.scale.processes, context, max_tasks_per_child=1) as pool:
             running = {case: pool.submit(_run_and_exit, case, self.scale) for case in cases}
@@ -74,15 +74,15 @@ class Laboratory:
                 self.progress(f"{case.name}, and {len(running) - number - 1} more")
                 self._keep(case, future.result())
 
-    def _keep(self, case: Case, outcome: Outcome) -> None:
+    def _keep(self, case: PeerRun, outcome: Outcome) -> None:
         self._outcomes[case] = outcome
         _write(self._file(case), outcome)
 
-    def _read(self, case: Case) -> Outcome | None:
+    def _read(self, case: PeerRun) -> Outcome | None:
         file = self._file(case)
         return None if file is None or not file.exists() else msgspec.json.decode(file.read_bytes(), type=Outcome)
 
-    def _file(self, case: Case) -> Path | None:
+    def _file(self, case: PeerRun) -> Path | None:
         return None if self._kept is None else self._kept / f"{case.name}.json"
 
 
@@ -92,7 +92,7 @@ def _write(file: Path | None, found: Outcome | Recovery) -> None:
         file.write_bytes(msgspec.json.encode(found))
 
 
-def run_case(case: Case, scale: Scale) -> Outcome:
+def run_case(case: PeerRun, scale: Scale) -> Outcome:
     """One run, in this process."""
     gc.collect()
     gc.disable()  # what a run makes stays; looking at it again and again would take most of the time
@@ -102,7 +102,7 @@ def run_case(case: Case, scale: Scale) -> Outcome:
         gc.enable()
 
 
-def _run_and_exit(case: Case, scale: Scale) -> Outcome:
+def _run_and_exit(case: PeerRun, scale: Scale) -> Outcome:
     """One run, the only one of this process: nothing is cleared away after it."""
     gc.disable()
     outcome = Experiment(case, scale).run()

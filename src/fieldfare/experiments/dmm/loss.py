@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fieldfare.experiments.dmm.experiment import Case
+from fieldfare.experiments.dmm.experiment import PeerRun
 from fieldfare.experiments.dmm.laboratory import Laboratory
 from fieldfare.experiments.dmm.outcome import Outcome, mean, quantile
 from fieldfare.experiments.dmm.scalability import METHOD
@@ -54,7 +54,7 @@ def _outcomes(laboratory: Laboratory, algorithm: Algorithm) -> list[Outcome]:
     scale = laboratory.scale
     usual = scale.network.loss_per_hop  # such runs are shared with other figures
     losses = [None if loss == usual else loss for loss in scale.losses_per_hop]
-    return laboratory.run_all([Case(algorithm, scale.few_subscriptions, loss_per_hop=loss) for loss in losses])
+    return laboratory.run_all([PeerRun(algorithm, scale.few_subscriptions, loss_per_hop=loss) for loss in losses])
 
 
 def _row(outcome: Outcome) -> list[Cell]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fieldfare.experiments.dmm.experiment import Case
+from fieldfare.experiments.dmm.experiment import PeerRun
 from fieldfare.experiments.dmm.laboratory import Laboratory
 from fieldfare.experiments.dmm.metering import (
     ACKNOWLEDGED,
@@ -43,7 +43,7 @@ _APART = (RING, FRAMES_ACKNOWLEDGED)  # heartbeats and acknowledgements are not 
 def run_all(laboratory: Laboratory) -> dict[Algorithm, dict[int, Outcome]]:
     """Every algorithm with its numbers of subscriptions."""
     counts = laboratory.scale.subscriptions
-    cases = [Case(each, count) for each in WIDE for count in counts] + [Case(each, counts[0]) for each in NARROW]
+    cases = [PeerRun(each, count) for each in WIDE for count in counts] + [PeerRun(each, counts[0]) for each in NARROW]
     outcomes = laboratory.run_all(cases)
     found: dict[Algorithm, dict[int, Outcome]] = {}
     for case, outcome in zip(cases, outcomes, strict=True):
@@ -142,7 +142,7 @@ def figure_10(laboratory: Laboratory) -> Figure:
     """Messages by kind."""
     counts = laboratory.scale.subscriptions
     shown = (AR_CACHE, NARROWEST, RELIABLE)
-    cases = [Case(each, count) for each in shown for count in counts]
+    cases = [PeerRun(each, count) for each in shown for count in counts]
     outcomes = dict(zip(cases, laboratory.run_all(cases), strict=True))
     columns = [f"{case.algorithm.name}, {case.subscriptions:,}" for case in cases]
     rows = {name: [outcomes[case].messages(*kinds)[1] for case in cases] for name, kinds in _KINDS.items()}
@@ -160,7 +160,7 @@ def figure_10(laboratory: Laboratory) -> Figure:
                 "subscriptions",
                 "links",
                 [
-                    Series(name, list(counts), [outcomes[Case(each, count)].messages(*kinds)[1] for count in counts])
+                    Series(name, list(counts), [outcomes[PeerRun(each, count)].messages(*kinds)[1] for count in counts])
                     for name, kinds in drawn.items()
                 ],
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fieldfare.experiments.dmm.experiment import Case
+from fieldfare.experiments.dmm.experiment import PeerRun
 from fieldfare.experiments.dmm.laboratory import Laboratory
 from fieldfare.experiments.dmm.outcome import mean
 from fieldfare.experiments.dmm.scalability import METHOD
@@ -16,7 +16,7 @@ def figure_14(laboratory: Laboratory) -> Figure:
     """How many peers keep how many entries."""
     count = laboratory.scale.subscriptions[-1]
     algorithms = (AR_CACHE, NARROWEST, RELIABLE)
-    outcomes = dict(zip(algorithms, laboratory.run_all([Case(each, count) for each in algorithms]), strict=True))
+    outcomes = dict(zip(algorithms, laboratory.run_all([PeerRun(each, count) for each in algorithms]), strict=True))
     rows: dict[str, list[Cell]] = {}
     for each, outcome in outcomes.items():
         for kind, state in (("leaf", outcome.leaf_state), ("tree", outcome.hop_state)):

@@ -13,9 +13,9 @@ from fieldfare.experiments.placement.laboratory import (
     LOAD,
     POP,
     STATIC,
-    Case,
     Laboratory,
     Outcomes,
+    Trial,
     gained,
 )
 from fieldfare.experiments.placement.load_model import ServiceTime
@@ -69,7 +69,7 @@ def figure_5abc(lab: Laboratory) -> Figure:
     return _figure(
         lab,
         "5abc",
-        Case(lab.scale.testbeds[0]),
+        Trial(lab.scale.testbeds[0]),
         lab.scale.spreads,
         {POP: "load -64%, rate -85%, delay -63%", LOAD: "load -68%, rate -84%", DELAY: "delay -68%"},
     )
@@ -77,39 +77,39 @@ def figure_5abc(lab: Laboratory) -> Figure:
 
 def figure_5def(lab: Laboratory) -> Figure:
     """Enterprise, on the second testbed."""
-    return _figure(lab, "5def", Case(lab.scale.testbeds[1]), lab.scale.wide_spreads, {LOAD: "delay above static"})
+    return _figure(lab, "5def", Trial(lab.scale.testbeds[1]), lab.scale.wide_spreads, {LOAD: "delay above static"})
 
 
 def figure_6cd(lab: Laboratory) -> Figure:
     """A tree with a fan-out of 4."""
     paper = {LOAD: "as 5abc, but less"}
-    return _figure(lab, "6cd", Case(lab.scale.testbeds[0], fan_out=4), lab.scale.spreads, paper)
+    return _figure(lab, "6cd", Trial(lab.scale.testbeds[0], fan_out=4), lab.scale.spreads, paper)
 
 
 def figure_6i(lab: Laboratory) -> Figure:
     """Random, on the first testbed."""
-    case = Case(lab.scale.testbeds[0], "random")
+    case = Trial(lab.scale.testbeds[0], "random")
     return _figure(lab, "6i", case, lab.scale.spreads, {LOAD: "rate as static, none overloaded", DELAY: "as load"})
 
 
 def figure_6h(lab: Laboratory) -> Figure:
     """Random, on the second testbed."""
-    case = Case(lab.scale.testbeds[1], "random")
+    case = Trial(lab.scale.testbeds[1], "random")
     return _figure(lab, "6h", case, lab.scale.wide_spreads, {POP: "least delay", DELAY: "as load"})
 
 
 def figure_ours(lab: Laboratory) -> Figure:
     """The first testbed's enterprise workload, with brokers as fast as ours and on one local network."""
-    return _figure(lab, "ours", Case(lab.scale.testbeds[0], service=OURS), lab.scale.spreads, {})
+    return _figure(lab, "ours", Trial(lab.scale.testbeds[0], service=OURS), lab.scale.spreads, {})
 
 
 def figure_ours_random(lab: Laboratory) -> Figure:
     """The same with the random workload."""
-    case = Case(lab.scale.testbeds[0], "random", service=OURS)
+    case = Trial(lab.scale.testbeds[0], "random", service=OURS)
     return _figure(lab, "ours-random", case, lab.scale.spreads, {POP: "least delay"})
 
 
-def _figure(lab: Laboratory, name: str, case: Case, spreads: Sequence[int], paper: Mapping[str, str]) -> Figure:
+def _figure(lab: Laboratory, name: str, case: Trial, spreads: Sequence[int], paper: Mapping[str, str]) -> Figure:
     strategies = lab.strategies(case.testbed)
     found = {spread: lab.run(replace(case, spread=spread), strategies) for spread in spreads}
     rows: dict[str, Sequence[Cell]] = {}
@@ -176,11 +176,11 @@ def _panels(found: Mapping[int, Mapping[str, Outcomes]]) -> list[Panel]:
     ]
 
 
-def _link_seconds(case: Case) -> float:
+def _link_seconds(case: Trial) -> float:
     return case.testbed.link_seconds if case.service is None else case.service.link_seconds
 
 
-def _regime(case: Case) -> str:
+def _regime(case: Trial) -> str:
     if case.service is None:
         return f"Service times are scaled so that static's busiest broker has a utilisation of {BUSIEST_STATIC:.0%}."
     return (

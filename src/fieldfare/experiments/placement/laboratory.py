@@ -21,7 +21,7 @@ RETURN_SECONDS = 600.0  # coming back to a broker within this is ping-pong
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class Trial:
     """Where strategies are tried."""
 
     testbed: Testbed
@@ -59,7 +59,7 @@ class Laboratory:
         self.scale, self.progress = scale, progress
         self._best: tuple[LoadModel, BestPlacements] | None = None  # of the last model
 
-    def run(self, case: Case, strategies: Mapping[str, Strategy]) -> dict[str, Outcomes]:
+    def run(self, case: Trial, strategies: Mapping[str, Strategy]) -> dict[str, Outcomes]:
         """Each strategy with each seed."""
         found: dict[str, list[tuple[Placed, TreeLoad]]] = {name: [] for name in strategies}
         for seed in range(1, case.testbed.runs + 1):
@@ -70,7 +70,7 @@ class Laboratory:
                 found[name].append((placed, model.load(placed.places)))
         return {name: _average(runs, self.scale.minutes) for name, runs in found.items()}
 
-    def model(self, case: Case, seed: int) -> LoadModel:
+    def model(self, case: Trial, seed: int) -> LoadModel:
         """The workload of a case, and its service times."""
         minutes = self.scale.minutes
         workload = stock_workload(

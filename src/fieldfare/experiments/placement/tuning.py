@@ -8,7 +8,7 @@ from typing import get_args
 import msgspec
 
 from fieldfare.experiments.placement.comparison import COLUMNS, MODEL, cells
-from fieldfare.experiments.placement.laboratory import Case, Laboratory, Outcomes, Strategy
+from fieldfare.experiments.placement.laboratory import Laboratory, Outcomes, Strategy, Trial
 from fieldfare.experiments.placement.settings import Distribution
 from fieldfare.experiments.results import Cell, Figure, Panel, Series
 from fieldfare.placement.options import PAPERS_POP, UNDAMPED, GrapeOptions, PopOptions, Priority
@@ -23,7 +23,7 @@ def figure_7a(lab: Laboratory) -> Figure:
         **{f"load {weight}%": lab.weighted(testbed, "load", weight) for weight in reversed(weights)},
         **{f"delay {weight}%": lab.weighted(testbed, "delay", weight) for weight in weights},
     }
-    found = lab.run(Case(testbed, spread=lab.scale.tuning_spread), strategies)
+    found = lab.run(Trial(testbed, spread=lab.scale.tuning_spread), strategies)
     paper = {"load 1%": "as delay 100%", "delay 1%": "as load 100%"}
     return Figure(
         "7a",
@@ -44,7 +44,7 @@ def figure_7bi(lab: Laboratory) -> Figure:
         strategies[f"GRAPE, {threshold} traced"] = lab.grape(GrapeOptions(session_publications=threshold))
         options = PopOptions(traces_min=threshold, traces_max=max(1, threshold // 2))  # as the paper sets it
         strategies[f"POP, {threshold} traced"] = lab.pop(options)
-    found = lab.run(Case(testbed, spread=lab.scale.tuning_spread), strategies)
+    found = lab.run(Trial(testbed, spread=lab.scale.tuning_spread), strategies)
     paper: dict[str, Cell] = {
         "GRAPE, 10 traced": "more load than 400",
         "GRAPE, 400 traced": "best in the hundreds",
@@ -79,7 +79,7 @@ def figure_damping(lab: Laboratory) -> Figure:
     rows: dict[str, Sequence[Cell]] = {}
     found: dict[tuple[str, str], Outcomes] = {}
     for distribution in get_args(Distribution):
-        case = Case(testbed, distribution, lab.scale.tuning_spread)
+        case = Trial(testbed, distribution, lab.scale.tuning_spread)
         for name, both in strategies.items():
             for kind, outcomes in lab.run(case, dict(zip(_KINDS, both, strict=True))).items():
                 rows[f"{distribution}, {name}, {kind}"] = [*cells(outcomes), outcomes.returns]

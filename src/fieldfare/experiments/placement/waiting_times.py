@@ -11,7 +11,7 @@ from dataclasses import astuple, dataclass, replace
 from statistics import fmean
 
 from fieldfare.experiments.placement.comparison import OURS
-from fieldfare.experiments.placement.laboratory import Case, Laboratory
+from fieldfare.experiments.placement.laboratory import Laboratory, Trial
 from fieldfare.experiments.placement.load_model import LoadModel
 from fieldfare.experiments.placement.workloads import StockPublisher
 from fieldfare.experiments.results import Cell, Figure, Panel, Series
@@ -34,7 +34,7 @@ class Times:
 
 def figure_6efg(lab: Laboratory) -> Figure:
     """By the brokers with subscribers, in both regimes."""
-    case = Case(lab.scale.testbeds[0])
+    case = Trial(lab.scale.testbeds[0])
     rows: dict[str, list[Cell]] = {}
     found: dict[int, Times] = {}
     for regime, service in (("near saturation", None), ("ours", OURS)):
@@ -64,7 +64,7 @@ def figure_6efg(lab: Laboratory) -> Figure:
     )
 
 
-def times_of(lab: Laboratory, case: Case) -> Times:
+def times_of(lab: Laboratory, case: Trial) -> Times:
     """Averages over all publishers of all seeds."""
     found = []
     for seed in range(1, case.testbed.runs + 1):

@@ -39,7 +39,7 @@ def way(delay_seconds: float, loss: float) -> LinkQuality:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class LinkCase:
     """What the three links are like."""
 
     name: str
@@ -48,10 +48,10 @@ class Case:
     l3: LinkQuality
 
     @staticmethod
-    def single(delay_seconds: float, loss: float) -> Case:
+    def single(delay_seconds: float, loss: float) -> LinkCase:
         """Both hops of a single path alike."""
         quality = way(delay_seconds, loss)
-        return Case(f"{delay_seconds * 1e3:g} ms per hop, {loss:.0%} loss", quality, quality, quality)
+        return LinkCase(f"{delay_seconds * 1e3:g} ms per hop, {loss:.0%} loss", quality, quality, quality)
 
     @property
     def least_seconds(self) -> float:
@@ -61,7 +61,7 @@ class Case:
 
 A, B = way(0.03, 0.0), way(0.25, 0.01)  # the groups of Verizon's delays and losses
 CASES = {
-    number: Case(f"case {number}: {''.join('B' if quality is B else 'A' for quality in links)}", *links)
+    number: LinkCase(f"case {number}: {''.join('B' if quality is B else 'A' for quality in links)}", *links)
     for number, links in enumerate(
         ((A, A, A), (A, A, B), (A, B, A), (A, B, B), (B, A, A), (B, A, B), (B, B, A), (B, B, B)), start=1
     )
@@ -86,7 +86,7 @@ class Path:
         return float(np.max(self.latencies)) * 1e3
 
 
-def simulate(case: Case, samples: int, *, has_second_path: bool) -> Path:
+def simulate(case: LinkCase, samples: int, *, has_second_path: bool) -> Path:
     """Send samples from one network to another."""
     networks = Networks([HERE, THERE], 1, [_FLOW], requested=BUDGETED if has_second_path else REQUESTED)
     networks.begin()
@@ -106,7 +106,7 @@ def figure_7a(lab: Laboratory) -> Figure:
     for loss in (0.0, 0.01):
         found = []
         for delay in scale.delays_seconds:
-            case = Case.single(delay, loss)
+            case = LinkCase.single(delay, loss)
             lab.progress(f"Figure 7a: {case.name}")
             found.append(simulate(case, scale.samples, has_second_path=False))
             rows[case.name] = [2e3 * delay, found[-1].average_ms, found[-1].longest_ms]
@@ -145,7 +145,7 @@ def figure_7b(lab: Laboratory) -> Figure:
             averages["single path"][-1],
             longest["single path"][-1],
         ]
-    reference = simulate(Case.single(0.125, 0.01), samples, has_second_path=False)
+    reference = simulate(LinkCase.single(0.125, 0.01), samples, has_second_path=False)
     rows["single path of 125 ms per hop, 1% loss"] = [250.0, None, None, reference.average_ms, reference.longest_ms]
     better = sum(average < reference.average_ms for average in averages["second path"])
     numbers = [str(number) for number in CASES]

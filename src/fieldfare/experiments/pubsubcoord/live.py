@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fieldfare.experiments.pubsubcoord.laboratory import Laboratory
-from fieldfare.experiments.pubsubcoord.latency_budgets import BUDGETED, CASES, Case, simulate
+from fieldfare.experiments.pubsubcoord.latency_budgets import BUDGETED, CASES, LinkCase, simulate
 from fieldfare.experiments.pubsubcoord.live_brokers import NETWORKS, LiveBrokers
 from fieldfare.experiments.pubsubcoord.locality import flows_of
 from fieldfare.experiments.pubsubcoord.metering import Size
@@ -85,7 +85,7 @@ def compare_locality(
     return found
 
 
-def compare_case(brokers: LiveBrokers, case: Case, samples: int, *, has_second_path: bool) -> Comparison:
+def compare_case(brokers: LiveBrokers, case: LinkCase, samples: int, *, has_second_path: bool) -> Comparison:
     """A case of figure 7, with a second path or without."""
     brokers.set_ways({(_HERE, CLOUD): _way(case.l1), (_THERE, CLOUD): _way(case.l2), NETWORKS: _way(case.l3)})
     before = brokers.wan.counts()

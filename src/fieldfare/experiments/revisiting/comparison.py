@@ -18,7 +18,7 @@ from fieldfare.errors import FieldfareError
 from fieldfare.experiments.revisiting.measured import Middle, Run
 from fieldfare.experiments.revisiting.settings import BATCHES, FILES_PER_SECOND, Scale
 from fieldfare.experiments.revisiting.workloads import Workload, workload_of
-from fieldfare.planning.application import Application, Delivery
+from fieldfare.planning.application import Application, Destination
 from fieldfare.planning.choosing import chosen
 from fieldfare.planning.costs import Costs
 from fieldfare.planning.nodes import Nodes, NodeSize
@@ -92,8 +92,8 @@ class Choice:
 def delivered(application: Application, way: Way) -> Application:
     """The application as a way can deliver it: into the program, into files, or to clients."""
     if way.kind is WayKind.PROCESS:
-        return msgspec.structs.replace(application, delivery=Delivery.PROCESS)
-    return msgspec.structs.replace(application, delivery=Delivery.TABLE) if way.kind.is_spark else application
+        return msgspec.structs.replace(application, delivery=Destination.PROCESS)
+    return msgspec.structs.replace(application, delivery=Destination.TABLE) if way.kind.is_spark else application
 
 
 @dataclass(frozen=True, slots=True)

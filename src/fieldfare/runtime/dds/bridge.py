@@ -16,7 +16,7 @@ from fieldfare.client.transport import Transport
 from fieldfare.errors import NotConnectedError, ServiceError
 from fieldfare.qos import Offered, Published, Requested
 from fieldfare.runtime.dds.announcements import Announcement, Announcements, announcement
-from fieldfare.runtime.dds.carrying import Candidate, Duty, next_duty
+from fieldfare.runtime.dds.carrying import BridgeCandidate, Duty, next_duty
 from fieldfare.runtime.dds.context import BridgeClient, BridgeContext
 from fieldfare.runtime.dds.dds_topic import DdsTopic
 from fieldfare.runtime.dds.discovery import BridgeGone, BridgeSeen, Discovered, Endpoint, EndpointGone, IntakeKey, Taken
@@ -195,9 +195,9 @@ class DdsBridge:
             self._change_all()
 
     def _decide(self) -> None:
-        own = Candidate(self.options.name, self._context.participant.guid, self.is_carrying)
+        own = BridgeCandidate(self.options.name, self._context.participant.guid, self.is_carrying)
         others = [
-            Candidate(mark.name, participant, mark.is_carrying)
+            BridgeCandidate(mark.name, participant, mark.is_carrying)
             for participant, mark in self._marks.items()
             if mark.deployment == self.options.deployment
         ]

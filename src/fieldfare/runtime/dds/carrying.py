@@ -22,7 +22,7 @@ class Duty(Enum):
     CARRYING = auto()
 
 
-class Candidate(NamedTuple):
+class BridgeCandidate(NamedTuple):
     """A bridge of one deployment in a domain; the guid decides between two of one name."""
 
     name: str
@@ -35,7 +35,7 @@ class Candidate(NamedTuple):
         return self.name, self.guid
 
 
-def next_duty(duty: Duty, own: Candidate, others: Collection[Candidate], *, has_settled: bool) -> Duty:
+def next_duty(duty: Duty, own: BridgeCandidate, others: Collection[BridgeCandidate], *, has_settled: bool) -> Duty:
     """What a bridge does now, given all others that it sees."""
     carrying = [other.rank for other in others if other.is_carrying]
     if duty is Duty.CARRYING:

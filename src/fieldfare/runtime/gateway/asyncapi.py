@@ -12,7 +12,7 @@ from starlette.responses import Response
 from fieldfare import __version__
 from fieldfare.messages import PROTOCOL, ClientFrame, Delivery, EdgeFrame, Refused
 from fieldfare.messages.protocol import ANSWERS
-from fieldfare.runtime.gateway.requests import Call, Endpoint, json_response
+from fieldfare.runtime.gateway.requests import Endpoint, UnderstoodRequest, json_response
 from fieldfare.runtime.gateway.schema_rules import add_rules
 
 PATH = "/asyncapi.json"
@@ -36,7 +36,7 @@ _SERVER = {
 _BINDINGS = {"ws": {"method": "GET", "query": {"type": "object", "properties": {"ticket": {"type": "string"}}}}}
 
 
-async def describe_frames(_: Call) -> Response:
+async def describe_frames(_: UnderstoodRequest) -> Response:
     """The document."""
     return json_response(document())
 

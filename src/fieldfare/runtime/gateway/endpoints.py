@@ -51,12 +51,12 @@ from fieldfare.runtime.gateway.forms import (
     Verdicts,
 )
 from fieldfare.runtime.gateway.problems import ProblemError, invalid, unavailable, unknown
-from fieldfare.runtime.gateway.requests import Call, json_response
+from fieldfare.runtime.gateway.requests import UnderstoodRequest, json_response
 from fieldfare.runtime.gateway.stream import STREAM_WINDOW, EventStream, StreamForm, attached, poll
 from fieldfare.runtime.gateway.tester import try_condition
 
 
-async def publish(call: Call) -> Response:
+async def publish(call: UnderstoodRequest) -> Response:
     """One event, or many, or CloudEvents. Those of several sources are accepted one after the other."""
     headers: PublishHeaders = call.headers
     publications = read_publications(call.media_type, call.content, call.all_headers)
@@ -74,7 +74,7 @@ async def publish(call: Call) -> Response:
     return json_response(Publication(count, duplicates))
 
 
-def _publish_frame(call: Call, publication: NewEvents, sequence: int | None) -> Publish:
+def _publish_frame(call: UnderstoodRequest, publication: NewEvents, sequence: int | None) -> Publish:
     headers: PublishHeaders = call.headers
     return Publish(
         REF,
@@ -90,7 +90,7 @@ def _publish_frame(call: Call, publication: NewEvents, sequence: int | None) -> 
     )
 
 
-async def subscribe(call: Call) -> Response:
+async def subscribe(call: UnderstoodRequest) -> Response:
     """Make a subscription. It is durable, because there is no connection that it could live with."""
     body: NewSubscription = call.body
     name = body.name or f"http-{secrets.token_hex(8)}"
@@ -104,29 +104,29 @@ async def subscribe(call: Call) -> Response:
     return json_response(answer, 201 if made.is_new else 200, {"Location": location})
 
 
-async def subscriptions(call: Call) -> Response:
+async def subscriptions(call: UnderstoodRequest) -> Response:
     """A page of the subscriptions."""
     query: PageQuery = call.query
     return await _listed(call, List(REF, "subscriptions", query.after, query.limit))
 
 
-async def topics(call: Call) -> Response:
+async def topics(call: UnderstoodRequest) -> Response:
     """A page of the topics."""
     query: PageQuery = call.query
     return await _listed(call, List(REF, "topics", query.after, query.limit))
 
 
-async def edges(call: Call) -> Response:
+async def edges(call: UnderstoodRequest) -> Response:
     """The edges of this edge's network, this one first."""
     return await _listed(call, List(REF, "edges"))
 
 
-async def placement(call: Call) -> Response:
+async def placement(call: UnderstoodRequest) -> Response:
     """The publishers of a tree's broker, and what is known of where they should be."""
     return await _listed(call, List(REF, "placement"))
 
 
-async def dead_letters(call: Call) -> Response:
+async def dead_letters(call: UnderstoodRequest) -> Response:
     """A page of what a webhook did not take."""
     query: PageQuery = call.query
     async with _exchange(call) as exchange:
@@ -135,14 +135,14 @@ async def dead_letters(call: Call) -> Response:
     return json_response(Page(listed.items, listed.next))
 
 
-async def subscription(call: Call) -> Response:
+async def subscription(call: UnderstoodRequest) -> Response:
     """One subscription."""
     query: HomeQuery = call.query
     async with _exchange(call) as exchange:
         return json_response(await described(exchange, call.path["subscription"], query.topic))
 
 
-async def unsubscribe(call: Call) -> Response:
+async def unsubscribe(call: UnderstoodRequest) -> Response:
     """End a subscription."""
     query: HomeQuery = call.query
     async with _exchange(call) as exchange:
@@ -151,7 +151,7 @@ async def unsubscribe(call: Call) -> Response:
     return Response(status_code=204)
 
 
-async def take(call: Call) -> Response:
+async def take(call: UnderstoodRequest) -> Response:
     """Poll."""
     async with _exchange(call) as exchange:
         name, query = call.path["subscription"], call.query
@@ -162,7 +162,7 @@ async def take(call: Call) -> Response:
     return Response(polled.body, headers=where, media_type=BATCH)
 
 
-async def acknowledge(call: Call) -> Response:
+async def acknowledge(call: UnderstoodRequest) -> Response:
     """Move the cursor of a subscription. The broker hears it from whom it serves, or, if nobody, from anybody."""
     body: Acknowledgement = call.body
     name = call.path["subscription"]
@@ -182,7 +182,7 @@ async def acknowledge(call: Call) -> Response:
     return Response(status_code=204)
 
 
-async def stream(call: Call) -> Response:
+async def stream(call: UnderstoodRequest) -> Response:
     """Server-sent events. A reader that another one took over from is told, by 204, not to come again."""
     headers: StreamHeaders = call.headers
     if headers.last_event_id is not None and headers.last_event_id.endswith(TAKEN_OVER):
@@ -209,7 +209,7 @@ async def stream(call: Call) -> Response:
     return EventStream(exchange, StreamForm(subscribed, topic), frames, call.gateway.options, ended)
 
 
-async def declare(call: Call) -> Response:
+async def declare(call: UnderstoodRequest) -> Response:
     """Create or change a topic."""
     body: TopicSettings = call.body
     async with _exchange(call) as exchange:
@@ -217,7 +217,7 @@ async def declare(call: Call) -> Response:
     return json_response(body)
 
 
-async def test(call: Call) -> Response:
+async def test(call: UnderstoodRequest) -> Response:
     """Try a condition on events."""
     body: Trial = call.body
     if body.topic is not None and not call.identity.may("subscribe", body.topic):
@@ -225,17 +225,17 @@ async def test(call: Call) -> Response:
     return json_response(Verdicts(await asyncio.to_thread(try_condition, body.condition, body.events)))
 
 
-async def websocket(_: Call) -> Response:
+async def websocket(_: UnderstoodRequest) -> Response:
     """What a client hears that asks for the WebSocket with a plain request."""
     raise ProblemError(426, "upgrade", "this is a WebSocket: ask for an upgrade", {"Upgrade": "websocket"})
 
 
-async def health(_: Call) -> Response:
+async def health(_: UnderstoodRequest) -> Response:
     """The process is alive."""
     return json_response({"status": "alive"})
 
 
-async def readiness(call: Call) -> Response:
+async def readiness(call: UnderstoodRequest) -> Response:
     """The service can do its work."""
     reason = call.gateway.options.why_not_ready()
     if reason is not None:
@@ -243,7 +243,7 @@ async def readiness(call: Call) -> Response:
     return json_response({"status": "ready"})
 
 
-async def metrics(call: Call) -> Response:
+async def metrics(call: UnderstoodRequest) -> Response:
     """Counts of the service, and of the tenant's subscriptions: for those who manage all of its topics."""
     if not call.identity.may("manage", "*"):
         raise ProblemError(403, "forbidden", "metrics are for tokens with the right to manage all topics")
@@ -252,7 +252,7 @@ async def metrics(call: Call) -> Response:
     )
 
 
-async def tree(call: Call) -> Response:
+async def tree(call: UnderstoodRequest) -> Response:
     """The tree of brokers as this one sees it, with the tenant's topics: for those who manage all of these."""
     if not call.identity.may("manage", "*"):
         raise ProblemError(403, "forbidden", "the tree is shown to tokens with the right to manage all topics")
@@ -262,7 +262,7 @@ async def tree(call: Call) -> Response:
     return json_response(view)
 
 
-def _exchange(call: Call) -> Exchange:
+def _exchange(call: UnderstoodRequest) -> Exchange:
     return Exchange(call.gateway, call.identity)
 
 
@@ -273,7 +273,7 @@ async def _topic_of(exchange: Exchange, name: str, query: PollQuery | StreamQuer
     return str((await described(exchange, name, query.topic))["topic"])
 
 
-async def _listed(call: Call, frame: List) -> Response:
+async def _listed(call: UnderstoodRequest, frame: List) -> Response:
     async with _exchange(call) as exchange:
         listed, _ = await exchange.ask(frame, Listed)
     return json_response(Page(listed.items, listed.next))

@@ -16,7 +16,7 @@ from fieldfare.messages import ClientFrame, Delivery, EdgeFrame
 from fieldfare.runtime.cloudevents import BATCH, STRUCTURED
 from fieldfare.runtime.gateway.forms import CloudEvent, WebhookBody
 from fieldfare.runtime.gateway.problems import MEDIA_TYPE, Problem
-from fieldfare.runtime.gateway.requests import PATH_TYPES, Call, Endpoint, json_response
+from fieldfare.runtime.gateway.requests import PATH_TYPES, Endpoint, UnderstoodRequest, json_response
 from fieldfare.runtime.gateway.schema_rules import add_rules
 
 PATH = "/openapi.json"
@@ -33,7 +33,7 @@ def described(endpoints: Sequence[Endpoint]) -> tuple[Endpoint, ...]:
     def made() -> dict[str, Any]:
         return document(complete)
 
-    async def describe(_: Call) -> Response:
+    async def describe(_: UnderstoodRequest) -> Response:
         return json_response(made())
 
     complete = (*endpoints, Endpoint("GET", PATH, "This document", describe, {200: dict[str, Any]}, is_open=True))

@@ -8,10 +8,10 @@ from fieldfare.messages import DeleteTopic, Done, List, Listed
 from fieldfare.runtime.gateway.exchange import REF, Exchange
 from fieldfare.runtime.gateway.forms import DeleteQuery, KafkaLinks, Pipelines
 from fieldfare.runtime.gateway.problems import ProblemError
-from fieldfare.runtime.gateway.requests import Call, json_response
+from fieldfare.runtime.gateway.requests import UnderstoodRequest, json_response
 
 
-async def topic(call: Call) -> Response:
+async def topic(call: UnderstoodRequest) -> Response:
     """One topic, and what goes on in it."""
     name = call.path["topic"]
     async with Exchange(call.gateway, call.identity) as exchange:
@@ -21,7 +21,7 @@ async def topic(call: Call) -> Response:
     return json_response(listed.items[0])
 
 
-async def delete_topic(call: Call) -> Response:
+async def delete_topic(call: UnderstoodRequest) -> Response:
     """Delete a topic."""
     query: DeleteQuery = call.query
     async with Exchange(call.gateway, call.identity) as exchange:
@@ -29,14 +29,14 @@ async def delete_topic(call: Call) -> Response:
     return Response(status_code=204)
 
 
-async def kafka(call: Call) -> Response:
+async def kafka(call: UnderstoodRequest) -> Response:
     """What feeds topics from Kafka, and what they feed."""
     if not call.identity.may("manage", "*"):
         raise ProblemError(403, "forbidden", "links to Kafka are shown to tokens with the right to manage all topics")
     return json_response(KafkaLinks(list(call.gateway.options.kafka(call.identity.tenant))))
 
 
-async def pipelines(call: Call) -> Response:
+async def pipelines(call: UnderstoodRequest) -> Response:
     """How far the pipelines of topics that Spark matches are behind."""
     if not call.identity.may("manage", "*"):
         raise ProblemError(403, "forbidden", "pipelines are shown to tokens with the right to manage all topics")

@@ -32,7 +32,7 @@ class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class UnderstoodRequest:
     """A request that was understood."""
 
     gateway: Gateway
@@ -51,7 +51,7 @@ class Call:
         return bodies.decode(self.content, self.body_type)
 
 
-Handler: TypeAlias = Callable[[Call], Awaitable[Response]]
+Handler: TypeAlias = Callable[[UnderstoodRequest], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ async def answer(request: Request, endpoint: Endpoint, gateway: Gateway) -> Resp
         return ProblemError(500, "internal", "something went wrong here; the log of the service says what").response()
 
 
-async def _understood(request: Request, endpoint: Endpoint, gateway: Gateway) -> Call:
+async def _understood(request: Request, endpoint: Endpoint, gateway: Gateway) -> UnderstoodRequest:
     """Everything that a request says. Nothing of its body is read before it is known who asks."""
     client_host = request.client.host if request.client else ""
     ticket = request.query_params.get("ticket") if endpoint.takes_tickets else None
@@ -129,7 +129,7 @@ async def _understood(request: Request, endpoint: Endpoint, gateway: Gateway) ->
             raise ProblemError(415, "media_type", f"the body must be {' or '.join(endpoint.bodies)}")
         content = await bodies.content(request, gateway.options)
     body_type = endpoint.bodies.get(media_type)
-    return Call(gateway, identity, path, query, headers, media_type, content, body_type, request.headers)
+    return UnderstoodRequest(gateway, identity, path, query, headers, media_type, content, body_type, request.headers)
 
 
 _NOBODY = Identity("", {})

@@ -10,10 +10,10 @@ from starlette.responses import Response
 from fieldfare.runtime.gateway.endpoints import described
 from fieldfare.runtime.gateway.exchange import Exchange
 from fieldfare.runtime.gateway.forms import NewTicket, TicketMade
-from fieldfare.runtime.gateway.requests import Call, json_response
+from fieldfare.runtime.gateway.requests import UnderstoodRequest, json_response
 
 
-async def issue(call: Call) -> Response:
+async def issue(call: UnderstoodRequest) -> Response:
     """A ticket for a subscription that exists here, and that whoever asks may take the events of."""
     body: NewTicket = call.body
     async with Exchange(call.gateway, call.identity) as exchange:

@@ -12,7 +12,7 @@ from fieldfare.runtime.kafka.client import CarrierClient
 from fieldfare.runtime.kafka.inflow import Inflow
 from fieldfare.runtime.kafka.options import EdgeView, InflowOptions, OutflowOptions
 from fieldfare.runtime.kafka.outflow import Outflow
-from fieldfare.runtime.kafka.status import LinkState, LinkStatus
+from fieldfare.runtime.kafka.status import CarrierState, LinkStatus
 
 _RETRY_SECONDS = 1.0
 
@@ -58,7 +58,7 @@ class KafkaBridge:
     @property
     def failure(self) -> str | None:
         """Why some carrier does nothing any more; None if all work, or wait for what may come back."""
-        stopped = [status for status in self.statuses() if status.state is LinkState.STOPPED]
+        stopped = [status for status in self.statuses() if status.state is CarrierState.STOPPED]
         return f"Kafka: {stopped[0]} has stopped: {stopped[0].reason}" if stopped else None
 
     def statuses(self, tenant: str | None = None) -> list[LinkStatus]:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 _log = logging.getLogger(__name__)
 
 
-class LinkState(StrEnum):
+class CarrierState(StrEnum):
     """What a carrier does."""
 
     STARTING = "starting"
@@ -27,7 +27,7 @@ class LinkStatus:
     topic: str
     direction: Literal["in", "out"]
     kafka: str  # the address of the topic
-    state: LinkState = LinkState.STARTING
+    state: CarrierState = CarrierState.STARTING
     reason: str = ""  # why it waits, or has stopped
     events: int = 0
     quarantined: int = 0  # messages that are no events, or events that Kafka does not take
@@ -37,20 +37,20 @@ class LinkStatus:
 
     def runs(self) -> None:
         """It carries."""
-        if self.state is LinkState.WAITING:
+        if self.state is CarrierState.WAITING:
             _log.info("Kafka: %s goes on", self)
-        self.state, self.reason = LinkState.RUNNING, ""
+        self.state, self.reason = CarrierState.RUNNING, ""
 
     def waits(self, reason: str) -> None:
         """It waits; said once for each reason."""
-        if (self.state, self.reason) != (LinkState.WAITING, reason):
+        if (self.state, self.reason) != (CarrierState.WAITING, reason):
             _log.warning("Kafka: %s waits: %s", self, reason)
-        self.state, self.reason = LinkState.WAITING, reason
+        self.state, self.reason = CarrierState.WAITING, reason
 
     def stops(self, reason: str) -> None:
         """It does nothing any more."""
         _log.error("Kafka: %s has stopped: %s", self, reason)
-        self.state, self.reason = LinkState.STOPPED, reason
+        self.state, self.reason = CarrierState.STOPPED, reason
 
     def told(self) -> dict[str, Any]:
         """As people and programs are told."""

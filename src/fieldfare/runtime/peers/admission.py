@@ -28,7 +28,7 @@ _ADVICE = "make one with `openssl rand -base64 32`"
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class Credentials:
     """By what a peer and the others know each other, as a program gives it."""
 
     secret: str | bytes | None = field(default=None, repr=False)
@@ -55,7 +55,7 @@ class Admission:
     proving: Callable[[Any], Node]  # the node, and whatever seals its packets
 
 
-def admission_by(proof: Proof, name: str, addresses: tuple[str, ...]) -> Admission:
+def admission_by(proof: Credentials, name: str, addresses: tuple[str, ...]) -> Admission:
     """The way in by a secret or a certificate; a ConfigError or LinkSecurityError if there is none.
 
     `addresses` are this peer's and the members'. If all are on loopback, nothing has to be proved.
@@ -101,7 +101,13 @@ def _packet(packet: bytes) -> bytes:
 
 
 def not_let_in(
-    proof: Proof, address: str, seeds: Sequence[str], strangers: Collection[str], seconds: float, *, is_joined: bool
+    proof: Credentials,
+    address: str,
+    seeds: Sequence[str],
+    strangers: Collection[str],
+    seconds: float,
+    *,
+    is_joined: bool,
 ) -> NotConnectedError | UnauthenticatedError:
     """Why a peer did not get in by the members that it asked; `strangers` are those that could not read it."""
     if strangers:

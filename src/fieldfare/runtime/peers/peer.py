@@ -29,7 +29,7 @@ from fieldfare.pastry.node import NodeStart, node_for
 from fieldfare.qos import Published, Reliability, Requested
 from fieldfare.runtime.host import Host
 from fieldfare.runtime.log_thread import LogThread
-from fieldfare.runtime.peers.admission import Proof, admission_by, not_let_in, unguessable_numbers
+from fieldfare.runtime.peers.admission import Credentials, admission_by, not_let_in, unguessable_numbers
 from fieldfare.runtime.peers.checking import check_condition, check_name, checked_lines
 from fieldfare.runtime.peers.options import PeerOptions
 from fieldfare.runtime.peers.outcome import Outcome, final_outcome, together
@@ -73,7 +73,7 @@ def peer(  # noqa: PLR0913 - where, who and what it keeps, each a word of its ow
     """
     return Peer(
         seed_texts(join),
-        Proof(secret, certificate),
+        Credentials(secret, certificate),
         listen=listen,
         name=name,
         folder=None if folder is None else Path(folder),
@@ -87,7 +87,7 @@ class Peer:
     def __init__(
         self,
         seeds: tuple[str, ...],
-        proof: Proof,
+        proof: Credentials,
         *,
         listen: str,
         name: str | None,
