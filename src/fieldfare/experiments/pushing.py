@@ -31,7 +31,7 @@ class Estimate(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pushing:
-    """How matchers tell what they have to do, and for how long a rate is looked at."""
+    """How matchers report their load, and over how many seconds a rate is measured."""
 
     seconds: int = 300
     change_share_min: float = 0.1  # by which the work that waits must have changed

@@ -1,4 +1,4 @@
-"""Settings in sections: a TOML file and what wins over it, read into frozen structs whose types say what is allowed.
+"""Settings in sections: a TOML file and what overrides it, read into frozen structs whose types say what is allowed.
 
 Every wrong setting is found, not only the first, and named by its place.
 """

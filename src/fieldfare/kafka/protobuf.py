@@ -152,7 +152,7 @@ def _indexes(message: bytes, start: int) -> tuple[tuple[int, ...], int]:
 
 
 def _varint(message: bytes, start: int) -> tuple[int, int]:
-    """A number in zigzag code, and where what follows it begins."""
+    """A number in zigzag code, and the offset behind it."""
     value = shift = 0
     while start < len(message) and shift < _VARINT_BITS:
         byte = message[start]

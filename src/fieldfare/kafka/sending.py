@@ -1,4 +1,4 @@
-"""Sending in transactions: who begins one fences those before it, and ends what they left open."""
+"""Sending in transactions: a new producer fences its predecessors and aborts the transactions that they left open."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Marks:
     def filled(
         self, one: Expression, other: Expression, values: Mapping[int, Sequence[float]], rows: int
     ) -> Sequence[Expression]:
-        """The expression of each row, given what was built of either set of marks, and the literals' values."""
+        """The expression of each row, made of the parts built for either set of marks and of the literals' values."""
         match one, other:
             case Literal(), Literal() if one != other:
                 return list(map(Literal, repeat(Section.NUMBER), self._values(one, other, values)))

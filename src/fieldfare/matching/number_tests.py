@@ -29,7 +29,7 @@ _INT64_MIN = np.int64(-(2**63))
 
 
 class NumberTests(NamedTuple):
-    """Programs, and the records of tests: those of box i begin with their number, at records[starts[i]]."""
+    """Programs, and records of tests. At records[starts[i]] is how many tests box i has; the tests follow."""
 
     attributes: tuple[str, ...]
     program_starts: Places  # group g is the steps from program_starts[g] on; none of one that is not known here

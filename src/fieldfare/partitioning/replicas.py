@@ -43,6 +43,6 @@ def by_load(layout: Layout, loads: npt.ArrayLike, speeds: npt.ArrayLike | None =
 
 
 def work_of_busiest(layout: Layout, loads: npt.ArrayLike) -> float:
-    """What the busiest matcher has to do, where those of a segment share its load evenly."""
+    """The work of the busiest matcher, where the matchers of a segment share its load evenly."""
     (dimension,) = layout.dimensions
     return float((np.asarray(loads, np.float64) / [len(group) for group in dimension.matchers]).max())

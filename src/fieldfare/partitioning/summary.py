@@ -30,13 +30,13 @@ BOXES_MAX = 256  # for a part
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """For each segment of a layout a superset of what its boxes take."""
+    """For each segment of a layout, a few boxes that contain all boxes of the segment."""
 
     index: Index  # the ids are the numbers of parts
 
     @staticmethod
     def of(layout: Layout, table: BoxTable, placement: Placement, boxes_max: int = BOXES_MAX) -> Summary:
-        """The summary of a layout's segments; those that hold nothing take nothing."""
+        """The summary of a layout's segments. A segment without subscriptions takes no event."""
         if table.derived or table.members:
             table = with_requirements(table)
         plain = replace(table, tests={}, derived={}, members={})

@@ -1,4 +1,4 @@
-"""Secrets of settings, which no error may repeat: libraries put into their texts what they were given."""
+"""Keeps secrets of settings out of errors: libraries repeat in their texts what they were given."""
 
 from __future__ import annotations
 

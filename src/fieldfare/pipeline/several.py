@@ -56,7 +56,7 @@ class Outcome:
         return self.summary.sentence() if self.failure is None else f"failed: {self.failure}"
 
     def as_dict(self) -> dict[str, Any]:
-        """The outcome as JSON has it; that of a pipeline that works is its summary, and nothing else."""
+        """The outcome for JSON: the summary of the pipeline and, if it failed, why."""
         told = self.summary.as_dict()
         return told | {"failure": self.failure, "failures": self.failures} if self.failures else told
 

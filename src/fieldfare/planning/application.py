@@ -101,7 +101,7 @@ class Application(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         return self.connections or self.subscribers
 
     def part(self, parts: int) -> Application:
-        """One of so many equal parts: a topic of its own, with its own subscriptions, events and clients."""
+        """One of `parts` equal parts, each a topic with its own subscriptions, events and clients."""
         if parts == 1:
             return self
         peak = self.peak_events_per_second

@@ -119,7 +119,7 @@ def _is_much_better(found: Prediction, before: Prediction) -> bool:
 
 
 def ways_of(kind: WayKind, members: int) -> Iterator[Way]:
-    """The ways of a kind with so many members: for clusters, every R and H."""
+    """The ways of one kind with a given number of members: for clusters, every R and H."""
     if kind is not WayKind.CLUSTERS:
         yield Way(kind, members)
         return

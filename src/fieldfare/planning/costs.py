@@ -65,7 +65,7 @@ class MatchCost(msgspec.Struct, frozen=True, kw_only=True):
         return math.exp(float(np.interp(at, sizes, times))) + self.match_seconds * matches
 
     def is_measured(self, stored: float) -> bool:
-        """Whether so many subscriptions lie between sizes that were measured."""
+        """Whether this number of subscriptions lies between sizes that were measured."""
         return stored <= self.subscriptions[-1]
 
 

@@ -54,7 +54,7 @@ class Nodes(msgspec.Struct, frozen=True):
         return Nodes(tuple(NodeSize(name=f"node-{number + 1}", **size) for number in range(count)), may_grow=False)
 
     def in_order(self, most: int) -> Iterator[NodeSize]:
-        """The nodes, the fastest first; where more may be taken, then more like the last, so many in all."""
+        """The nodes, the fastest first. Where more may be added, copies of the last follow, up to `most` in all."""
         yield from sorted(self.sizes, key=lambda size: -size.speed * size.cores)
         if self.may_grow:
             for number in range(len(self.sizes), most):

@@ -205,7 +205,7 @@ def _network_limit(work: Work, used: Placed) -> float:
 
 
 def _carried(work: Work, members: int, helpers: int) -> float:
-    """Bytes for an event of the application, at a node with so many processes."""
+    """Bytes that a node with this number of processes carries for an event of the application."""
     return members * work.member_network + helpers * work.helper_network
 
 

@@ -57,7 +57,7 @@ class Station(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self.costs.values())
 
     def seconds(self, events: Floats | float) -> Floats:
-        """T: how long a round of so many events takes."""
+        """T(n): the seconds of a round of n events."""
         n = np.asarray(events, np.float64)
         return np.asarray(self.round_seconds + self.event_seconds * n + self._written_seconds(n))
 
@@ -97,7 +97,7 @@ def _reached(messages: Floats, receivers: float) -> Floats:
 
 
 def round_events(station: Station, events_per_second: float) -> float:
-    """How many events a round has on average, where it is so many that the server never idles: λ · T(n) = n."""
+    """The mean number of events of a round at a server that never idles: λ · T(n) = n."""
     rate = events_per_second * station.share
     if rate <= 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""What a way has to do for an application: the stations that events pass, and what members hold and carry."""
+"""The work of a way for an application: the stations that events pass, and the memory and traffic of its members."""
 
 from __future__ import annotations
 

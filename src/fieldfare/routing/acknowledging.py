@@ -16,7 +16,7 @@ class Acknowledging:
         self._takers, self._deliveries, self._replies = takers, deliveries, replies
 
     def acknowledge(self, link: str, identity: Identity, frame: Ack, now: float) -> None:
-        """A subscriber has got events; only who is served may say so, or anybody where nobody is."""
+        """A subscriber has got events. Only the client that takes them may say so, or any where there is none."""
         taker = self._takers.get(identity.tenant, frame.subscription)
         if taker is None or not identity.may("subscribe", taker.subscription.topic):
             return
@@ -24,14 +24,14 @@ class Acknowledging:
             self._deliveries.acknowledge(taker, frame.position, now, is_final=frame.is_final, link=link)
 
     def acknowledge_each(self, link: str, identity: Identity, frame: AckEach, now: float) -> None:
-        """Somebody is done with single events: who has them, or on behalf of who has them, over HTTP."""
+        """Single events are dealt with. The client that has them says so, or a request over HTTP for that client."""
         taker = self._takers.get(identity.tenant, frame.subscription)
         if taker is not None and link not in taker.deaf_to:
             require(identity, "subscribe", taker.subscription.topic)
             self._deliveries.acknowledge_each(taker, frame.positions, now)
 
     def refuse(self, link: str, identity: Identity, frame: Nack, now: float) -> None:
-        """Somebody could not deal with an event."""
+        """A consumer could not deal with an event."""
         taker = self._takers.get(identity.tenant, frame.subscription)
         if taker is not None and link not in taker.deaf_to:
             require(identity, "subscribe", taker.subscription.topic)

@@ -1,4 +1,4 @@
-"""What the log has answered is told to whoever waited for it, by the type of what waits."""
+"""Answers of the log. Each object that waited for one is passed to the part for its type."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WhenNotStored: TypeAlias = Callable[[Any, str], None]
 
 
 class LogAnswers:
-    """Whom to tell that what waits is in the log, or that it could not be stored and why."""
+    """Passes objects that waited for the log to their parts: they are stored, or could not be stored."""
 
     def __init__(self, parts: EdgeParts) -> None:
         self._log, self._topics = parts.log, parts.topics

@@ -1,4 +1,4 @@
-"""Topics that Spark matches at one edge, their home: what other edges want of them, and what comes back matched.
+"""Topics that Spark matches at one edge, their home. Other edges register their conditions there and get the matches.
 
 At the home a topic's log holds what the pipeline has matched, also of other logs; where something of another log was
 lost, a place in the home's log stands for it, so that ranges which go over it tell the other edges.
@@ -56,7 +56,7 @@ class TopicHomes:
         self._boxes_max, self._ports = boxes_max, ports
 
     def matching_changed(self, topic: Topic) -> None:
-        """Who matches a topic has changed, or is known now: so does what this edge wants of other logs."""
+        """Another edge matches a topic, or it is known now which one: change what this edge wants of other logs."""
         wanted = self._ports.wanted.of(topic)
         if topic.is_home:
             if not wanted.builder.covering.is_everything:
@@ -92,7 +92,7 @@ class TopicHomes:
                 exports.offer_matched(record, now)
 
     def registered(self, topic: Topic, edge: LogId, version: Version, now: float) -> None:
-        """The pipeline here matches for another edge, too, up to a version of what that one asked for."""
+        """The pipeline here matches another edge's conditions now, those up to a version."""
         if exports := self._ports.exports.get(topic.key):
             exports.registered(edge, version, now)
 

@@ -71,7 +71,7 @@ def with_paths(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def kafka_options(
     tenant: str, topic: str, links: KafkaLinks, problems: list[str], *, is_kept: bool = True
 ) -> Iterator[InflowOptions | OutflowOptions]:
-    """The links of one topic, as far as they make sense; what does not goes to the problems."""
+    """The valid links of one topic. What is wrong with the others is added to the problems."""
     from fieldfare.runtime.kafka.options import InflowOptions, OutflowOptions
 
     for link in links if isinstance(links, tuple) else (links,):

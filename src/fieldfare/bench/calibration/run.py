@@ -63,7 +63,7 @@ _REFERENCE_PARTS = ("memory of processes and connections", "what coverings let p
 
 
 class _Steps:
-    """Counts what has been told."""
+    """Counts the steps that were reported."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

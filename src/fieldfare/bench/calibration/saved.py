@@ -36,7 +36,7 @@ def machine() -> str:
 
 
 def versions() -> str:
-    """Of Fieldfare, Python and what costs depend on."""
+    """The versions of Fieldfare, of Python and of the libraries on which costs depend."""
     parts = [f"fieldfare {__version__}", f"Python {sys.version_info.major}.{sys.version_info.minor}"]
     for name in _PARTS:
         try:

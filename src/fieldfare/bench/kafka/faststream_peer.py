@@ -21,7 +21,7 @@ _FIRST_SECONDS_MAX = 60.0  # until it has joined its group
 
 
 class Event(BaseModel):
-    """What comes."""
+    """A message as the peer decodes it."""
 
     event_id: int
     a0: float

@@ -136,7 +136,7 @@ def _subscribing(place: _Place) -> Iterator[Connection]:
 
 
 def _subscribe(pipe: Connection, place: _Place) -> None:
-    """The main function of a process: subscribe, then tell what came whenever asked."""
+    """The main function of a process: subscribe, then report what came whenever it is asked to."""
     try:
         asyncio.run(_take(pipe, place))
     except (EOFError, BrokenPipeError):

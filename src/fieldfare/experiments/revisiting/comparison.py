@@ -82,7 +82,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What is recommended to an application here, and what measured better."""
+    """The way that is recommended to an application here, and the ways that measured better."""
 
     application: str
     recommended: Way
@@ -228,7 +228,7 @@ def _warm(spark: SparkSession, workload: Workload, scale: Scale) -> None:
 
 
 def _tried(run: Callable[[], Run]) -> Run | str:
-    """A run; or why there is none, such as deliveries that never came. Others go on."""
+    """Run one way; where it fails, for example because deliveries never came, return why."""
     try:
         return run()
     except (FieldfareError, OSError, ExceptionGroup) as error:

@@ -182,7 +182,7 @@ def _modelled_and_simulated(
 
 
 def skipping(scale: Scale, progress: Callable[[str], None]) -> Figure:
-    """Average and worst hops, and what skipping is worth, for H from 1 to X."""
+    """Average and worst number of hops, with and without skipping clusters, for H from 1 to X."""
     bench = Bench(scale, progress)
     count = scale.matchers
     rows: dict[str, list[Cell]] = {}
@@ -295,7 +295,7 @@ def _matches_of(workload: BluedoveWorkload) -> Floats:
 
 
 def _weighted(deployed: Deployed, matches: Floats) -> float:
-    """The copies of a subscription, on average over matches: what an event that matches it finds."""
+    """The mean number of copies of a subscription, where each subscription counts as often as it matches."""
     layout, placement = deployed.layout, deployed.placement
     servers = np.array([len(layout.matchers_of(part)) for part in range(layout.part_count)])
     copies = np.bincount(placement.boxes, servers[placement.parts], minlength=len(matches))

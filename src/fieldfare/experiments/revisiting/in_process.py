@@ -1,4 +1,4 @@
-"""An index inside the program: batches as large as what has come meanwhile."""
+"""An index inside the program. While a batch is matched, events gather; they are the next batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BATCH_EVENTS = 2_048
 
 
 def run_in_process(workload: Workload, scale: Scale) -> Run:
-    """Match as fast as possible; then what comes at the application's rate, by Poisson."""
+    """Match as fast as possible; then match events that arrive at the application's rate, as a Poisson process."""
     index, events = workload.index, workload.events
     batch = events.slice(0, _BATCH_EVENTS)
     index.match_table(batch)  # warms up

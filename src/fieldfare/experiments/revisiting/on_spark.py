@@ -130,7 +130,7 @@ class _Batches(Watcher):
         self.notices.append(text)
 
     def wait_for(self, events: int) -> None:
-        """Until so many events have been matched."""
+        """Wait until this many events have been matched."""
         until = time.monotonic() + _STARTING_SECONDS_MAX
         while sum(batch.events for batch in self.batches) < events:
             if time.monotonic() > until:

@@ -65,7 +65,7 @@ class Workload:
 
     @cached_property
     def table(self) -> pa.Table:
-        """The events with what makes them as large as they are."""
+        """The events, with a text that fills each up to the application's event size."""
         return self.events.append_column("padding", pa.array([self.padding] * len(self.events)))
 
 
@@ -155,7 +155,7 @@ def _around(
 
 
 def _tuned(matches: Callable[[float], float], wanted: float, most: float) -> float:
-    """How wide ranges are for an event to match so many."""
+    """The width of ranges at which an event matches a wanted number of subscriptions."""
     low, high = 0.0, most
     for _ in range(_TUNING_STEPS):
         middle = (low + high) / 2

@@ -98,7 +98,7 @@ class TreeCoordination:
         )
 
     def advertise_topic(self, effect: AdvertiseTopic) -> None:
-        """Publishers here say what they publish. Where others have published too, anything may come all the same."""
+        """Publishers here say what they publish. Where one publishes without saying, anything may still come."""
         published = self._published.setdefault(effect.topic, PublishedHere())
         published.waiting.append(effect.number)
         if published.is_advertised:

@@ -1,4 +1,4 @@
-"""All carriers of a service. Each runs, waits for what may come back and begins again, or stops and says why."""
+"""All carriers of a service. One that fails begins again if the cause may pass, or else stops and says why."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class KafkaBridge:
 
     @property
     def failure(self) -> str | None:
-        """Why some carrier does nothing any more; None if all work, or wait for what may come back."""
+        """Why a carrier has stopped; None if all run or will begin again."""
         stopped = [status for status in self.statuses() if status.state is CarrierState.STOPPED]
         return f"Kafka: {stopped[0]} has stopped: {stopped[0].reason}" if stopped else None
 

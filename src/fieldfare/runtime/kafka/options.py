@@ -14,7 +14,7 @@ from fieldfare.routing.publishers import Publishers
 
 @dataclass(frozen=True, slots=True)
 class InflowOptions:
-    """From Kafka to a topic of the edge. `group` is where offsets are shown, and what one edge alone may use."""
+    """From Kafka to a topic of the edge. `group` is the consumer group that shows offsets, of one edge only."""
 
     tenant: str
     topic: str
