@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import uvicorn
@@ -35,10 +35,10 @@ from fieldfare.routing.tree.view import tree_view
 from fieldfare.runtime.absent import NoPipeline
 from fieldfare.runtime.addresses import Addresses
 from fieldfare.runtime.audit import Auditor, audit_log
+from fieldfare.runtime.bridges import Bridges, bridges_of
 from fieldfare.runtime.broker_parts import BrokerParts, broker_parts
 from fieldfare.runtime.compiling import Compiling
 from fieldfare.runtime.config import Server, Settings, Topic
-from fieldfare.runtime.embedded import HostTransport
 from fieldfare.runtime.freed_memory import keep_freed_memory
 from fieldfare.runtime.gateway.application import application
 from fieldfare.runtime.gateway.exchange import REF, Exchange
@@ -46,24 +46,16 @@ from fieldfare.runtime.gateway.ports import Gateway, GatewayOptions
 from fieldfare.runtime.gateway.problems import ProblemError
 from fieldfare.runtime.gateway.sockets import ConnectionLimits, room_for_connections, server_options
 from fieldfare.runtime.host import Capability, Host
-from fieldfare.runtime.kafka.options import EdgeView
-from fieldfare.runtime.kafka.status import LinkStatus
 from fieldfare.runtime.lag_metrics import LagMetrics
 from fieldfare.runtime.listening import bound
 from fieldfare.runtime.log_thread import LogThread
 from fieldfare.runtime.metrics import Metrics
-from fieldfare.runtime.peer_config import peer_bridge
 from fieldfare.runtime.pipelines import Pipelines
 from fieldfare.runtime.revoking import Revoking
-from fieldfare.runtime.startup import check_startup, is_open, kafka_links
-from fieldfare.runtime.tokens import BRIDGE_RIGHTS, EVERYBODY, Authenticator
+from fieldfare.runtime.startup import check_startup, is_open
+from fieldfare.runtime.tokens import EVERYBODY, Authenticator
 from fieldfare.runtime.webhooks import WebhookOptions, Webhooks
 from fieldfare.store.journal import Journal, JournalOptions
-
-if TYPE_CHECKING:
-    from fieldfare.runtime.dds import DdsBridge
-    from fieldfare.runtime.kafka.bridge import KafkaBridge
-    from fieldfare.runtime.peers.bridge import PeerBridge
 
 Announce = Callable[[str], None]
 _BACKLOG = 2048
@@ -119,18 +111,11 @@ def _parts(settings: Settings, listener: socket.socket, stack: ExitStack) -> Bro
 
 
 async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> None:
-    authenticator, listener, parts = opened.authenticator, opened.listener, opened.parts
+    authenticator, parts = opened.authenticator, opened.parts
     webhooks = Webhooks(
         Addresses(settings.webhooks.allow), WebhookOptions(settings.webhooks.secret, settings.webhooks.secrets)
     )
-    creates = settings.server.auto_create
-    edge_options = replace(
-        settings.edge, auto_create=(authenticator.is_open or parts is not None) if creates is None else creates
-    )
-    if parts is None:
-        edge = Edge("edge", random.SystemRandom(), edge_options)
-    else:
-        edge = Edge(parts.member.name, random.SystemRandom(), edge_options, _overlay_options(parts.member))
+    edge = _edge(settings, opened)
     audit = audit_log(settings)
     log = LogThread(opened.journal)
     pipelines = Pipelines(settings) if settings.spark.enabled else None
@@ -146,38 +131,17 @@ async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> Non
         *(() if audit is None else (Auditor(audit),)),
         *(() if parts is None else parts.capabilities),
     )
-    dds, peers = _dds_bridge(settings, host), _peer_bridge(settings, host)
-    kafka = _kafka_bridge(settings, host, edge)
-    bridges = [bridge for bridge in (dds, peers, kafka) if bridge is not None]
-
-    def kafka_statuses(tenant: str) -> list[LinkStatus]:
-        return [] if kafka is None else kafka.statuses(tenant)
-
-    metrics = Metrics(
-        edge.statistics,
-        lambda tenant: edge.usage(tenant, host.now()),
-        log,
-        LagMetrics(
-            lambda tenant: edge.lags(tenant, host.now()),
-            lambda tenant: edge.topic_loads(tenant, host.now()),
-            lambda tenant: () if pipelines is None else pipelines.statuses(tenant),
-            settings.limits.metrics_subscriptions_max,
-            kafka_statuses,
-        ),
-        lambda: {} if dds is None else dds.counts,
-        lambda: {} if peers is None else peers.counts,
-    )
+    bridges = bridges_of(settings, host, edge)
+    metrics = _metrics(settings, host, edge, log, pipelines, bridges)
     options = GatewayOptions(
         metrics=metrics.render,
         why_not_ready=lambda: (
-            host.failure
-            or (None if pipelines is None else pipelines.why_not_ready())
-            or next((bridge.failure for bridge in bridges if bridge.failure), None)
+            host.failure or (None if pipelines is None else pipelines.why_not_ready()) or bridges.failure
         ),
         log_id=lambda: edge.log_id,
         other_edges=edge.edges_with_room,
         pipelines=lambda tenant: [] if pipelines is None else pipelines.statuses(tenant),
-        kafka=lambda tenant: [status.told() for status in kafka_statuses(tenant)],
+        kafka=lambda tenant: [status.told() for status in bridges.kafka_statuses(tenant)],
         tree=lambda tenant: tree_view(node, tenant) if isinstance(node, TreeBroker) else None,
         is_development=authenticator.is_open,
         origins=frozenset(settings.server.origins),
@@ -187,8 +151,7 @@ async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> Non
     config = uvicorn.Config(application(gateway), **_http_options(settings, gateway))
 
     async def stop() -> None:
-        for bridge in bridges:
-            await bridge.close()
+        await bridges.close()
         if pipelines is not None:
             await pipelines.close()
         await host.stop()
@@ -198,24 +161,56 @@ async def _serve(settings: Settings, opened: _Opened, announce: Announce) -> Non
         few_boxes.warm_up()
     sys.setswitchinterval(_SWITCH_SECONDS)
     await host.start()
-    # Many objects live here for long, and few form cycles: to look for those often would cost a third of the time.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 50, 1000)
+    _collect_rarely()
     try:
         if pipelines is not None:
             await pipelines.open()
         await _declare(settings.topics, gateway)
-        await asyncio.gather(*[bridge.open() for bridge in (dds, kafka) if bridge is not None])
-        if peers is not None:
-            peers.open_in_background()
+        await bridges.open()
     except FieldfareError:
         await stop()
         raise
-    ready = _address(settings.server, listener)
+    ready = _address(settings.server, opened.listener)
     if parts is not None and parts.member.role == "tree":
         ready += f" {parts.how_to_join()}"
-    await _Server(config, stop, lambda: announce(ready)).serve([listener])
+    await _Server(config, stop, lambda: announce(ready)).serve([opened.listener])
+
+
+def _edge(settings: Settings, opened: _Opened) -> Edge:
+    parts, creates = opened.parts, settings.server.auto_create
+    if creates is None:
+        creates = opened.authenticator.is_open or parts is not None
+    options = replace(settings.edge, auto_create=creates)
+    if parts is None:
+        return Edge("edge", random.SystemRandom(), options)
+    return Edge(parts.member.name, random.SystemRandom(), options, _overlay_options(parts.member))
+
+
+def _metrics(
+    settings: Settings, host: Host, edge: Edge, log: LogThread, pipelines: Pipelines | None, bridges: Bridges
+) -> Metrics:
+    lags = LagMetrics(
+        lambda tenant: edge.lags(tenant, host.now()),
+        lambda tenant: edge.topic_loads(tenant, host.now()),
+        lambda tenant: () if pipelines is None else pipelines.statuses(tenant),
+        settings.limits.metrics_subscriptions_max,
+        bridges.kafka_statuses,
+    )
+    return Metrics(
+        edge.statistics,
+        lambda tenant: edge.usage(tenant, host.now()),
+        log,
+        lags,
+        lambda: {} if bridges.dds is None else bridges.dds.counts,
+        lambda: {} if bridges.peers is None else bridges.peers.counts,
+    )
+
+
+def _collect_rarely() -> None:
+    """Many objects live here for long, and few form cycles: to look for those often would cost a third of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 1000)
 
 
 def _overlay_options(member: Member) -> OverlayOptions:
@@ -242,37 +237,6 @@ def _telemetry(settings: Settings, metrics: Callable[[], str]) -> Sequence[Capab
     except ImportError as error:
         raise ConfigError("telemetry.endpoint needs the extra otel: pip install 'fieldfare[otel]'") from error
     return (Telemetry.to(wanted.endpoint, wanted.metrics_seconds, metrics),)
-
-
-def _dds_bridge(settings: Settings, host: Host) -> DdsBridge | None:
-    if settings.dds.domain is None:
-        return None
-    from fieldfare.runtime.dds import DdsBridge, DdsOptions, some_name
-
-    dds = settings.dds
-    options = DdsOptions(
-        settings.dds.domain,
-        dds.name or some_name(),
-        deployment=dds.deployment,
-        topics=dds.topics,
-        lease_seconds=dds.lease_seconds,
-    )
-    return DdsBridge(HostTransport(host, Identity(dds.tenant, BRIDGE_RIGHTS)), options)
-
-
-def _kafka_bridge(settings: Settings, host: Host, edge: Edge) -> KafkaBridge | None:
-    if not (links := kafka_links(settings, [])):
-        return None
-    from fieldfare.runtime.kafka.bridge import KafkaBridge
-
-    return KafkaBridge(links, lambda tenant: HostTransport(host, Identity(tenant, BRIDGE_RIGHTS)), EdgeView.of(edge))
-
-
-def _peer_bridge(settings: Settings, host: Host) -> PeerBridge | None:
-    if settings.peers.listen is None:
-        return None
-    transport = HostTransport(host, Identity(settings.peers.tenant, BRIDGE_RIGHTS))
-    return peer_bridge(settings.peers, transport, Path(settings.server.data) / "peer")
 
 
 class _Server(uvicorn.Server):
