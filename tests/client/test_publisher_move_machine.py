@@ -217,8 +217,8 @@ class MovingPublisher(RuleBasedStateMachine):
         unsealed = []
         for way in getattr(self, "ways", ()):
             edge = way.edge.edge
-            moved = edge.moves._publishers.get((TENANT, PUBLISHER))
-            is_known = any(PUBLISHER in topic.publishers for topic in edge.topics)
+            moved = edge.parts.moves._publishers.get((TENANT, PUBLISHER))
+            is_known = any(PUBLISHER in topic.publishers for topic in edge.parts.topics)
             if is_known and not (moved is not None and moved.has_left):
                 unsealed.append(way.name)
         assert len(unsealed) <= 1, unsealed
