@@ -200,7 +200,7 @@ def test_publishers_connections_need_memory() -> None:
 
 
 def test_lists_have_nothing_to_divide_and_so_no_shuffle() -> None:
-    lists = msgspec.structs.replace(SMALL, shape=Shape.KEYWORDS, delivery=Delivery.TABLE)
+    lists = msgspec.structs.replace(SMALL, shape=Shape.KEYWORDS, delivery=Destination.TABLE)
     whole, divided = (predict(lists, Way(kind, 4), COSTS, ONE) for kind in (WayKind.REPLICATED, WayKind.MULTI))
     assert divided.latency_p50_seconds == whole.latency_p50_seconds
     assert divided.throughput_events == whole.throughput_events
