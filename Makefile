@@ -35,7 +35,7 @@ lint: $(STAMP) ## check style, types and layers only
 	@$(BIN)/lint-imports > .venv/lint-imports.log || { cat .venv/lint-imports.log; exit 1; }
 
 kernels: $(STAMP)
-	@PYTHONPATH=. $(BIN)/python -m tests.compiled_kernels
+	@$(BIN)/python -m tests.compiled_kernels
 
 bench: $(STAMP) ## measure the matching engine beside its peers, on one core
 	@$(BIN)/fieldfare bench engine
