@@ -20,11 +20,20 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from fieldfare.cli import app
-from fieldfare.errors import ConfigError, PipelineError
+from fieldfare.errors import (
+    ConfigError,
+    KafkaTopicError,
+    KafkaUnavailableError,
+    OutputError,
+    PipelineError,
+    TableError,
+    TableUnavailableError,
+)
 from fieldfare.pipeline import Pipelines
 from fieldfare.pipeline.metrics import MetricsServer, PipelineMetrics
 from fieldfare.pipeline.output import CommittedBatch
 from fieldfare.pipeline.settings import PipelineSettings, read_pipelines
+from fieldfare.pipeline.several import _needs_a_person
 from fieldfare.pipeline.watching import Watcher, Watchers
 from fieldfare.store.subscription_store import open_store
 
@@ -288,3 +297,29 @@ def test_options_that_do_not_go_together_are_refused(arguments: list[str], reaso
     ended = CliRunner().invoke(app, ["pipeline", *arguments])
     assert ended.exit_code != 0
     assert reason in f"{ended.output}{ended.exception}"
+
+
+def test_what_may_pass_needs_no_person() -> None:
+    passing = [TableUnavailableError("away"), KafkaUnavailableError("away"), PipelineError("Spark")]
+    lasting = [TableError("gone"), KafkaTopicError("gone"), OutputError("another's")]
+    assert [_needs_a_person(error) for error in (*passing, *lasting)] == [False] * 3 + [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("place", "same"),
+    [
+        ("out", "{}/out"),
+        ("out", "other/../out/"),
+        ("delta:out", "delta:{}/./out"),
+        ("iceberg:lake/n.t", "iceberg:./lake/n.t"),
+        ("s3://b/out", "s3://b/out/"),
+    ],
+)
+def test_an_output_is_the_same_however_it_is_written(place: str, same: str, tmp_path: Path) -> None:
+    sections = (
+        f'[pipelines.p{number}]\nevents = "in"\ncheckpoint = "state{number}"\noutput = "{output.format(tmp_path)}"\n'
+        for number, output in enumerate((place, same))
+    )
+    (tmp_path / "pipelines.toml").write_text("".join(sections))
+    with pytest.raises(ConfigError, match=r"pipelines\.p1\.output: pipelines\.p0 has it too"):
+        read_pipelines(tmp_path / "pipelines.toml")

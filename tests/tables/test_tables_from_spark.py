@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 from tests.store.conftest import PostgresServer
-from tests.tables.test_lake_tables import read
+from tests.tables.test_lake_tables import read, wait_until
 
-from fieldfare.pipeline import FolderSource, Pipeline, PipelineOptions
+from fieldfare.pipeline import FolderSource, Pipeline, PipelineOptions, Watcher
 from fieldfare.pipeline.tables.address import LakeTableSink, PostgresSink, parse_table
 from fieldfare.store import open_store
 
@@ -57,6 +58,39 @@ def test_tables_hold_what_brute_force_finds(
         write_events(tmp_path / "in", f"{number}.jsonl", events)
         source = FolderSource(tmp_path / "in", tmp_path / "state" / "ledger")
         Pipeline(spark, options).run(source)
+    assert found(sink) == sorted(expected())
+
+
+class _Told(Watcher):
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+
+    def notice(self, text: str) -> None:
+        self.sentences.append(text)
+
+
+def test_a_database_that_is_away_at_the_start_is_waited_for(
+    spark: SparkSession, tmp_path: Path, postgres: PostgresServer
+) -> None:
+    sink = parse_table(f"{postgres.new_address()}&table=alerts")
+    with open_store(str(tmp_path / "store.db")) as store:
+        store.add(CONDITIONS, now_seconds=0.0)
+    write_events(tmp_path / "in", "0.jsonl", EVENTS)
+    told = _Told()
+    options = PipelineOptions(
+        store=str(tmp_path / "store.db"), output=sink, checkpoint=tmp_path / "state", until_idle=True
+    )
+    pipeline = Pipeline(spark, options, watcher=told)
+    postgres.stop()
+    try:
+        run = threading.Thread(
+            target=pipeline.run, args=(FolderSource(tmp_path / "in", tmp_path / "state" / "ledger"),)
+        )
+        run.start()
+        wait_until(lambda: any("(trying again in" in sentence for sentence in told.sentences))
+    finally:
+        postgres.start()
+    run.join()
     assert found(sink) == sorted(expected())
 
 

@@ -6,6 +6,7 @@ perhaps `[defaults]` for what all of them share.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -212,5 +213,14 @@ def _shared_places(file: Path, found: Mapping[str, PipelineSettings]) -> Iterato
         first: dict[str, str] = {}
         for name, settings in found.items():
             place = getattr(settings, key)
-            if place and first.setdefault(place, name) != name:
-                yield f"{file}: {PIPELINES}.{name}.{key}: {PIPELINES}.{first[place]} has it too; each needs its own"
+            if place and (other := first.setdefault(_canonical(place), name)) != name:
+                yield f"{file}: {PIPELINES}.{name}.{key}: {PIPELINES}.{other} has it too; each needs its own"
+
+
+def _canonical(place: str) -> str:
+    """The same text for every way to write a place."""
+    if "://" in place:
+        return place.rstrip("/")
+    kind = next((kind for kind in (DELTA, ICEBERG) if place.startswith(kind)), "")
+    path = place.removeprefix(kind)
+    return place if kind == ICEBERG and "/" not in path else f"{kind}{os.path.abspath(path)}"  # noqa: PTH100 - links stay
