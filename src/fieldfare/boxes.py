@@ -28,7 +28,7 @@ class Cuts:
     @staticmethod
     def numbers(values: npt.NDArray[np.float64]) -> Cuts:
         """Cuts at floats, all in the section of numbers."""
-        return Cuts(np.full(len(values), Section.NUMBER, np.uint8), values)
+        return Cuts(np.broadcast_to(np.uint8(Section.NUMBER), len(values)), values)
 
     @staticmethod
     def of(cuts: Sequence[Cut]) -> Cuts:

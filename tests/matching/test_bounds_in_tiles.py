@@ -11,10 +11,11 @@ import pytest
 
 import fieldfare
 from fieldfare.matching.lanes import LANES
-from fieldfare.matching.tree import Column, Tree, build_tree, exact_bounds, with_fine
+from fieldfare.matching.tree import Column, Tree, exact_bounds, fine_of_exact, without_codes
+from fieldfare.matching.tree_building import build_tree
 
-GOLDEN = Path(__file__).parent / "format4"  # what version 0.3 saved of `golden()`
-NEW = {"fine", "tile_fine"}
+FOLDER = Path(__file__).parent
+NEW = {"fine", "tile_fine", *without_codes(0)}
 
 
 def columns_of(boxes: int, span: int) -> list[Column]:
@@ -28,11 +29,11 @@ def columns_of(boxes: int, span: int) -> list[Column]:
 
 
 @pytest.mark.parametrize(
-    ("boxes", "span", "bytes_per_bound"), [(200, 100, 0), (5_000, 70_000, 1), (20_000, 5_000_000, 1), (300, 2**28, 2)]
+    ("boxes", "span", "bytes_per_bound"), [(200, 1_000, 0), (5_000, 70_000, 1), (20_000, 5_000_000, 1), (300, 2**28, 2)]
 )
 def test_exact_bounds_come_back(boxes: int, span: int, bytes_per_bound: int) -> None:
     columns = columns_of(boxes, span)
-    tree, number_of = build_tree(columns, np.zeros(boxes, np.int8))
+    tree, number_of = build_tree([*columns], np.zeros(boxes, np.int8))
     assert len(tree.fine) == bytes_per_bound * len(tree.coarse)
     exact = np.zeros(len(tree.coarse), np.int32)
     for tile, use, part in parts(tree, exact):
@@ -43,7 +44,7 @@ def test_exact_bounds_come_back(boxes: int, span: int, bytes_per_bound: int) -> 
         for side, bounds in enumerate((column.low, column.high)):
             assert (part[:, side].reshape(-1)[there] == bounds[numbers[there]]).all()
     old = {field: getattr(tree, field) for field in Tree._fields if field not in NEW}
-    again = with_fine(old, exact)
+    again = Tree(**old, **fine_of_exact(old, exact), **without_codes(len(tree.tile_modes)))
     assert (again.tile_fine == tree.tile_fine).all()
     lives = np.unpackbits(tree.alive.view(np.uint8), bitorder="little").all()
     assert not lives or (again.fine == tree.fine).all()
@@ -87,8 +88,9 @@ def golden() -> tuple[pa.Table, list[dict[str, float]]]:
     return pa.table({"subscription_id": range(80), "condition": conditions}), events
 
 
-def test_a_snapshot_of_format_4_is_read() -> None:
+@pytest.mark.parametrize("saved", ["format4", "format5"])  # what version 0.3 saved of `golden()`, and one after it
+def test_a_snapshot_of_an_earlier_format_is_read(saved: str) -> None:
     table, events = golden()
-    index = fieldfare.Index.load(GOLDEN)
+    index = fieldfare.Index.load(FOLDER / saved)
     assert index.match_rows(events) == fieldfare.Index(table).match_rows(events)
     assert any(index.match_rows(events).to_pylist())

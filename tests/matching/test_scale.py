@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import fieldfare
-from fieldfare.matching.kd import kd_order
-from fieldfare.matching.tree import DOUBLED
+from fieldfare.matching.coarse import DOUBLED
+from fieldfare.matching.kd import kd_sort
 
 Floats = npt.NDArray[np.float64]
 
@@ -189,4 +189,8 @@ def test_bounds_may_be_strings(count: int) -> None:
 def test_kd_order_is_a_permutation() -> None:
     rng = np.random.default_rng(14)
     lows = rng.integers(0, 50, (1_000, 3), dtype=np.int32)
-    assert sorted(kd_order(lows, lows + 5).tolist()) == list(range(1_000))
+    bounds = np.concatenate([lows, lows + 5], axis=1)
+    before = bounds.copy()
+    order = kd_sort(bounds)
+    assert sorted(order.tolist()) == list(range(1_000))
+    assert (bounds == before[order]).all()

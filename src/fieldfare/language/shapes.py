@@ -47,14 +47,16 @@ def scan(text: str) -> tuple[Shape, list[str]] | None:
 
 def hint(text: str) -> bytes:
     """Something that two conditions of one shape nearly always share, and others rarely; much cheaper than a scan."""
-    outside_quotes = "'".join(text.split("'")[::2])
-    return outside_quotes.encode("utf-8", "surrogatepass").translate(None, _NUMBER_BYTES)
+    return _outside_quotes(text).encode("utf-8", "surrogatepass").translate(None, _NUMBER_BYTES)
 
 
 def finer_hint(text: str) -> str:
     """The same for conditions whose attributes differ only in their digits, if their words stand apart."""
-    outside_quotes = "'".join(text.split("'")[::2])
-    return " ".join([word for word in outside_quotes.split() if word[0] not in _DIGITS])
+    return " ".join([word for word in _outside_quotes(text).split() if word[0] not in _DIGITS])
+
+
+def _outside_quotes(text: str) -> str:
+    return "'".join(text.split("'")[::2]) if "'" in text else text
 
 
 def is_small(shape: Shape) -> bool:

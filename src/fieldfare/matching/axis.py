@@ -18,7 +18,7 @@ import numpy.typing as npt
 from fieldfare.boxes import AxisColumn, Cuts
 from fieldfare.matching.batch import Texts, Values
 from fieldfare.matching.lanes import COUNTED
-from fieldfare.matching.slots import Grid, TextCuts, grid_of, number_slots, sorted_unique, text_cuts_of, text_slots
+from fieldfare.matching.slots import Grid, TextCuts, grid_of, number_slots, padded_cuts, text_cuts_of, text_slots
 from fieldfare.model import EXACT_INTEGER_MAX, INT64_MAX, INT64_MIN, Section
 
 Slots = npt.NDArray[np.int32]
@@ -39,7 +39,7 @@ class Axis:
     def of(column: AxisColumn) -> Axis:
         """The axis that a column of intervals makes."""
         if _has_only(Section.NUMBER, column.low, column.high):
-            numbers, integers = _number_cuts(np.concatenate([column.low.values, column.high.values]))
+            numbers, integers = _number_cuts(column.low.values, column.high.values)
             nothing = np.empty(0, np.int64)
             return Axis(nothing, grid_of(numbers), integers, Texts.of([]), nothing)
         sections = [cuts.sections for cuts in (column.low, column.high)]
@@ -48,9 +48,7 @@ class Axis:
             sorted(set().union(*(v[s == section].tolist() for s, v in zip(sections, values, strict=True))))
             for section in (Section.BOOLEAN, Section.STRING, Section.TIME)
         )
-        numbers, integers = _number_cuts(
-            np.concatenate([v[s == Section.NUMBER] for s, v in zip(sections, values, strict=True)])
-        )
+        numbers, integers = _number_cuts(*(v[s == Section.NUMBER] for s, v in zip(sections, values, strict=True)))
         return Axis(
             np.array(booleans, np.int64), grid_of(numbers), integers, Texts.of(strings), np.array(times, np.int64)
         )
@@ -184,16 +182,16 @@ def _has_only(section: Section, *columns: Cuts) -> bool:
     return all(len(cuts.sections) and bool((cuts.sections == section).all()) for cuts in columns)
 
 
-def _number_cuts(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64] | None]:
-    if values.dtype == np.float64:
-        return sorted_unique(values), None
-    exact = sorted(set(values.tolist()))
+def _number_cuts(*columns: npt.NDArray[Any]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64] | None]:
+    """The cuts as floats, padded, and as integers where some are no floats."""
+    if all(column.dtype == np.float64 for column in columns):
+        return padded_cuts(*columns), None
+    exact = sorted({value for column in columns for value in column.tolist()})
+    floats = [_float_at_or_above(value) for value in exact]
+    padded = np.array([*floats, *[math.nan] * COUNTED], np.float64)
     if all(type(value) is float for value in exact):
-        return np.array(exact, np.float64), None
-    return (
-        np.array([_float_at_or_above(value) for value in exact], np.float64),
-        np.array([_integer_at_or_above(value) for value in exact if value <= INT64_MAX], np.int64),
-    )
+        return padded, None
+    return padded, np.array([_integer_at_or_above(value) for value in exact if value <= INT64_MAX], np.int64)
 
 
 def _float_at_or_above(value: float) -> float:

@@ -26,12 +26,14 @@ def box_table(count: int, bounds: Mapping[str, tuple[Any, Any]]) -> BoxTable:
         except (TypeError, ValueError) as error:
             raise SubscriptionError(f"the bounds of {attribute!r} must be a pair of columns, low and high") from error
         columns[attribute] = _cuts_of_bounds(attribute, low, high, count, live)
-    boxes = np.cumsum(live) - 1
+    boxes = (np.cumsum(live, dtype=np.int32) - 1).astype(np.int32, copy=False)
     axes = {}
     for attribute, (bounded, low, high) in columns.items():
         chosen = bounded & live
-        axes[attribute] = AxisColumn(boxes[chosen].astype(np.int32), _taken(low, chosen), _taken(high, chosen))
-    owners = np.flatnonzero(live).astype(np.int32)
+        axes[attribute] = AxisColumn(
+            boxes if chosen.all() else boxes[chosen], _taken(low, chosen), _taken(high, chosen)
+        )
+    owners = boxes if live.all() else np.flatnonzero(live).astype(np.int32)
     return BoxTable(owners, axes, np.zeros(len(owners), np.bool_))
 
 
@@ -46,8 +48,9 @@ def _cuts_of_bounds(
     columns = [_column(attribute, end, count) for end in (low, high)]
     if all(column.dtype == np.float64 for column in columns):
         lows, highs = columns
-        bounded = ~(np.isnan(lows) & np.isnan(highs))
-        starts = np.where(np.isnan(lows), -np.inf, lows)
+        is_open = np.isnan(lows)
+        bounded = ~(is_open & np.isnan(highs))
+        starts = np.where(is_open, -np.inf, lows) if is_open.any() else lows
         if not np.isnan(highs).any():
             live &= ~bounded | (starts < highs)
             return bounded, Cuts.numbers(starts), Cuts.numbers(highs)

@@ -19,18 +19,20 @@ _SAMPLED = 4_096  # rows, at least, by which an attribute is chosen
 _PIVOT_SAMPLED, _PIVOT_ROWS_MIN = 127, 10_000
 
 
-def kd_order(lows: npt.NDArray[np.int32], highs: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """An order of the boxes (rows) in which neighbours in space are neighbours."""
-    boxes, attributes = lows.shape
-    order = np.arange(boxes, dtype=np.int64)
-    if boxes > LANES and attributes:
-        _sort(np.concatenate([lows, highs], axis=1), order)
+def kd_sort(bounds: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Sort boxes, rows with first all lows and then all highs, so that neighbours in space are neighbours.
+
+    Returns where each row stood before.
+    """
+    order = np.arange(len(bounds), dtype=np.int32)
+    if len(bounds) > LANES and bounds.shape[1]:
+        _sort(bounds, order)
     return order
 
 
 @njit(cache=True, nogil=True)
 def _sort(bounds, order):  # type: ignore[no-untyped-def]
-    """Sort the rows of `bounds`, first all lows, then all highs, into k-d order, and `order` with them."""
+    """Sort the rows of `bounds` into k-d order, and `order` with them."""
     stack = [(0, len(bounds))]
     while stack:
         start, end = stack.pop()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types as _types
 from numba.extending import intrinsic as _intrinsic
 
@@ -16,8 +16,10 @@ intrinsic: Any = _intrinsic  # a type checker sees other signatures than Numba f
 types: Any = _types
 LANES = 64  # boxes that one comparison decides
 COUNTED = 16  # values that one count looks at
+COMPRESSES = binding.get_host_cpu_features().get("avx512f", False)  # whether `write_chosen` is an instruction or a loop
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+_REGISTER_BITS = 512
 
 
 def _load(context: Any, builder: Any, array_type: Any, array: Any, offset: Any, lanes: int) -> Any:
@@ -68,6 +70,57 @@ def meeting_and_surely(typing_context: Any, bounds: Any, offset: Any, low: Any, 
         return context.make_tuple(builder, signature.return_type, [builder.bitcast(mask, _I64) for mask in masks])
 
     return types.Tuple((types.uint64, types.uint64))(bounds, types.int64, bounds.dtype, bounds.dtype), codegen
+
+
+@intrinsic
+def meeting_bytes(typing_context: Any, bounds: Any, offset: Any, low: Any, high: Any) -> Any:  # noqa: ARG001
+    """The same as `meeting`, of bytes without a sign."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, start, low_end, high_end = arguments
+        lows, highs = _bounds(context, builder, signature.args[0], array, start)
+        begins = builder.icmp_unsigned("<=", lows, _splat(builder, high_end, LANES))
+        ends = builder.icmp_unsigned("<=", _splat(builder, low_end, LANES), highs)
+        return builder.bitcast(builder.and_(begins, ends), _I64)
+
+    return types.uint64(bounds, types.int64, types.uint8, types.uint8), codegen
+
+
+@intrinsic
+def write_chosen(typing_context: Any, source: Any, start: Any, chosen: Any, target: Any, at: Any) -> Any:  # noqa: ARG001
+    """Write those of the 64 values source[start:] whose bits are set to target[at:]; return where the next belongs.
+
+    As many places after them as a register holds are overwritten too.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        source_type, target_type = signature.args[0], signature.args[3]
+        array, first, bits, out, place = arguments
+        values = context.get_data_type(source_type.dtype)
+        lanes = _REGISTER_BITS // source_type.dtype.bitwidth
+        register, mask_bits = ir.VectorType(values, lanes), ir.IntType(lanes)
+        mask_type = ir.VectorType(_I1, lanes)
+        compress = builder.module.declare_intrinsic(
+            f"llvm.experimental.vector.compress.v{lanes}i{source_type.dtype.bitwidth}",
+            fnty=ir.FunctionType(register, [register, mask_type, register]),
+        )
+        wide = ir.VectorType(context.get_data_type(target_type.dtype), lanes)
+        data = context.make_array(target_type)(context, builder, out).data
+        for number in range(LANES // lanes):
+            lane = ir.Constant(_I64, number * lanes)
+            loaded = _load(context, builder, source_type, array, builder.add(first, lane), lanes)
+            some = builder.trunc(builder.lshr(bits, lane), mask_bits)
+            packed = builder.call(
+                compress, [loaded, builder.bitcast(some, mask_type), ir.Constant(register, ir.Undefined)]
+            )
+            if target_type.dtype.bitwidth > source_type.dtype.bitwidth:
+                packed = builder.sext(packed, wide)
+            pointer = builder.bitcast(builder.gep(data, [place]), wide.as_pointer())
+            builder.store(packed, pointer, align=target_type.dtype.bitwidth // 8)
+            place = builder.add(place, builder.zext(builder.ctpop(some), _I64))
+        return place
+
+    return types.int64(source, types.int64, types.uint64, target, types.int64), codegen
 
 
 @intrinsic

@@ -23,7 +23,8 @@ from fieldfare.matching.member_search import FoundInPart, Labelled, search_membe
 from fieldfare.matching.members import MemberPlan, Members
 from fieldfare.matching.promotion import placed
 from fieldfare.matching.residual import Residuals
-from fieldfare.matching.tree import CHECKED, DISTINCT, PLAIN, Column, Tree, build_tree
+from fieldfare.matching.tree import CHECKED, DISTINCT, PLAIN, Column, Tree
+from fieldfare.matching.tree_building import build_tree
 from fieldfare.matching.tree_search import SPARE, Events, Found, match_events
 from fieldfare.model import Derived
 
@@ -67,7 +68,8 @@ class Part:
         axes = tuple(map(Axis.of, given))
         columns = []
         for column, axis in zip(given, axes, strict=True):
-            low, high = axis.slots_of_cuts(column.low), axis.slots_of_cuts(column.high) - 1
+            low, high = axis.slots_of_cuts(column.low), axis.slots_of_cuts(column.high)
+            high -= 1
             columns.append(Column(column.boxes, low, high, axis.last_slot))
         members = None
         if table.members:
@@ -159,7 +161,7 @@ class Part:
         """The order to match events in, and whether it is not their own."""
         reordered = (
             len(low) >= _REORDERED_EVENTS_MIN
-            and self.tree.coarse.nbytes > _CACHED_BYTES
+            and self.tree.coarse.nbytes + self.tree.narrow.nbytes > _CACHED_BYTES
             and expected < len(low) * _REORDERED_MATCHES_MAX
         )
         if reordered:

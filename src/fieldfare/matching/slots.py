@@ -18,7 +18,7 @@ from fieldfare.matching.batch import Texts
 from fieldfare.matching.lanes import COUNTED, count_up_to
 
 _CELLS_MAX = 1 << 24
-_CUTS_OF_CELL = 5
+_CUTS_OF_CELL = 8
 _PREFIX_BYTES = 8
 
 
@@ -31,9 +31,21 @@ class Grid(NamedTuple):
     cells_per_unit: float
 
 
-def grid_of(cuts: npt.NDArray[np.float64]) -> Grid:
-    """A grid with about five cuts a cell: sixteen are counted at once, so more cells would only take memory."""
-    finite = cuts[np.isfinite(cuts)]
+def padded_cuts(*columns: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The distinct values of some columns, ascending, padded as a grid has them; sorted where they will stay."""
+    cuts = np.concatenate([*columns, np.full(COUNTED, np.nan)])
+    cuts.sort()  # which puts NaN last
+    count = len(cuts) - COUNTED
+    kept = np.ones(len(cuts), np.bool_)
+    np.not_equal(cuts[1:count], cuts[: max(0, count - 1)], out=kept[1 : max(1, count)])
+    return cuts if kept.all() else cuts[kept]
+
+
+def grid_of(padded: npt.NDArray[np.float64]) -> Grid:
+    """A grid with about eight cuts a cell: sixteen are counted at once, so more cells would only take memory."""
+    cuts = padded[:-COUNTED]
+    first, last = np.searchsorted(cuts, -np.inf, side="right"), np.searchsorted(cuts, np.inf, side="left")
+    finite = cuts[first:last]
     origin, span = 0.0, 0.0
     if len(finite):
         origin, span = float(finite[0]), float(finite[-1]) - float(finite[0])
@@ -43,7 +55,7 @@ def grid_of(cuts: npt.NDArray[np.float64]) -> Grid:
         rate = 0.0  # the cuts lie too close for a grid: everything is in one cell
     before = np.zeros(cells + 1, np.int32)
     _count_cells(cuts, origin, rate, before)
-    return Grid(before, np.concatenate([cuts, np.full(COUNTED, np.nan)]), origin, rate)
+    return Grid(before, padded, origin, rate)
 
 
 @njit(cache=True, nogil=True, inline="always")

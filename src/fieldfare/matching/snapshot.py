@@ -32,12 +32,13 @@ from fieldfare.matching.postings import Postings
 from fieldfare.matching.residual import Residuals
 from fieldfare.matching.segment import Segment
 from fieldfare.matching.slots import Grid
-from fieldfare.matching.tree import Tree, with_fine
+from fieldfare.matching.tree import Tree, fine_of_exact, without_codes
 from fieldfare.matching.vocabulary import Vocabulary
 from fieldfare.model import NOW, AxisKey, Derived
 
-FORMAT = 5
-_READABLE = (2, 3, 4, FORMAT)  # 2 had no derived axes, 3 no members of lists, 4 exact bounds in place of fine ones
+FORMAT = 6
+_READABLE = (2, 3, 4, 5, FORMAT)
+# 2 had no derived axes, 3 no members of lists, 4 exact bounds in place of fine ones, 5 no codes.
 _ALIGNMENT = 64
 Manifest = TypeVar("Manifest", bound=msgspec.Struct)
 _MANIFEST, _ARRAYS, _IDS = "index.json", "arrays.bin", "ids.arrow"
@@ -268,10 +269,12 @@ def _segment(described: _Segment, arrays: Mapping[str, npt.NDArray[Any]], ids: p
 
 
 def _tree(arrays: Mapping[str, npt.NDArray[Any]]) -> Tree:
-    if "tree.exact" in arrays:
-        fields = [field for field in Tree._fields if field not in {"fine", "tile_fine"}]
-        return with_fine({field: arrays[f"tree.{field}"] for field in fields}, arrays["tree.exact"])
-    return Tree(**{field: arrays[f"tree.{field}"] for field in Tree._fields})
+    given = {name.removeprefix("tree."): array for name, array in arrays.items() if name.startswith("tree.")}
+    if "exact" in given:
+        given |= fine_of_exact(given, given["exact"])
+    if "tile_narrow" not in given:
+        given |= without_codes(len(given["tile_modes"]))
+    return Tree(**{field: given[field] for field in Tree._fields})
 
 
 def _members(described: _Segment, arrays: Mapping[str, npt.NDArray[Any]]) -> Members | None:

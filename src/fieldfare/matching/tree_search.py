@@ -8,8 +8,19 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from fieldfare.matching.lanes import LANES, count_bits, lowest_bit, meeting, meeting_and_surely
-from fieldfare.matching.tree import CHECKED, COARSE_MAX, COARSE_MIN, COARSE_ORIGIN, DISTINCT, DOUBLED
+from fieldfare.matching.coarse import COARSE_MAX, COARSE_MIN, COARSE_ORIGIN, DOUBLED
+from fieldfare.matching.lanes import (
+    COMPRESSES,
+    LANES,
+    count_bits,
+    lowest_bit,
+    meeting,
+    meeting_and_surely,
+    meeting_bytes,
+    write_chosen,
+)
+from fieldfare.matching.narrow import CODES_MAX
+from fieldfare.matching.tree import CHECKED, DISTINCT, WIDE
 
 _ALL, _NONE, _ONE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0), np.uint64(1)
 _PAIR = 2 * LANES  # lows and highs
@@ -52,7 +63,10 @@ def _coarse(slot, origin, shift):  # type: ignore[no-untyped-def]
 def _write_all(boxes, place, labels, values, written):  # type: ignore[no-untyped-def]
     # Unsigned, because Numba lets a signed index count from the end and pays for it at each access.
     at, start = np.uint64(written), np.uint64(place)
-    end = at + np.uint64(count_bits(boxes))
+    count = count_bits(boxes)
+    if COMPRESSES and count > _UNROLLED:
+        return write_chosen(labels, place, boxes, values, written)
+    end = at + np.uint64(count)
     while at < end:
         # A loop that ends after each match is mispredicted too often: write eight at a time.
         for k in range(_UNROLLED):
@@ -77,10 +91,13 @@ def match_events(tree, events, order, first, stamp, labels, owners, distinct, fo
     tile_origins, tile_shifts = tree.tile_origins, tree.tile_shifts
     tile_words, tile_starts, tile_modes = tree.tile_words, tree.tile_starts, tree.tile_modes
     coarse, fine, tile_fine, alive = tree.coarse, tree.fine, tree.tile_fine, tree.alive
+    tile_narrow, narrow, narrow_words, narrow_uses = tree.tile_narrow, tree.narrow, tree.narrow_words, tree.narrow_uses
+    code_starts, low_codes, high_codes = tree.code_starts, tree.low_codes, tree.high_codes
     low, high, attributes = events
     values, ends, seen = found.values, found.ends, found.seen
     checked_events, checked_places = found.checked_events, found.checked_places
     lows, highs = np.empty(attributes, np.int16), np.empty(attributes, np.int16)
+    first_codes, last_codes = np.empty(attributes, np.uint8), np.empty(attributes, np.uint8)
     hit_boxes, hit_sure, hit_words = np.empty(LANES, np.uint64), np.empty(LANES, np.uint64), np.empty(LANES, np.int64)
     room, checked_room = len(values) - SPARE, len(checked_events) - SPARE
     nodes, tile_count = len(node_uses) - 1, len(tile_modes)
@@ -103,29 +120,50 @@ def match_events(tree, events, order, first, stamp, labels, owners, distinct, fo
                 first_word = tile_words[tile]
                 word_count = tile_words[tile + 1] - first_word
                 words = _first_bits(word_count)
-                is_small = word_count <= _UNTESTED_WORDS
-                for k in range(uses):
-                    use = first_use + k
-                    at = row + tile_attributes[use]
-                    lows[k] = highs[k] = _coarse(low[at], tile_origins[use], tile_shifts[use])
-                    if low[at] != high[at]:
-                        highs[k] = _coarse(high[at], tile_origins[use], tile_shifts[use])
-                    if not is_small:
-                        words &= meeting(tile_bounds, use * _PAIR, lows[k], highs[k])
+                hits = 0
                 # First all the comparisons of the tile, then all the writing: a branch on the outcome of each would
                 # make the processor wait for it before it begins the next.
-                hits = 0
-                while words != _NONE:
-                    word = lowest_bit(words)
-                    words &= words - _ONE
-                    offset = tile_starts[tile] + word * uses * _PAIR
-                    boxes = sure = alive[first_word + word]
+                narrow_word = tile_narrow[tile]
+                if narrow_word != WIDE:
                     for k in range(uses):
-                        meets, surely = meeting_and_surely(coarse, offset + k * _PAIR, lows[k], highs[k])
-                        boxes &= meets
-                        sure &= surely
-                    hit_boxes[hits], hit_sure[hits], hit_words[hits] = boxes, sure, first_word + word
-                    hits += boxes != _NONE
+                        use = first_use + k
+                        at = row + tile_attributes[use]
+                        codes = code_starts[tile_attributes[use]]
+                        last_low, first_high = low_codes[codes + high[at]], high_codes[codes + low[at]]
+                        words &= meeting(tile_bounds, use * _PAIR, first_high, last_low)
+                        # Beyond all codes on one side lie only events that no word here takes that uses the attribute.
+                        first_codes[k] = np.uint8(min(first_high, CODES_MAX - 1))
+                        last_codes[k] = np.uint8(max(last_low, 0))
+                    while words != _NONE:
+                        word = lowest_bit(words)
+                        words &= words - _ONE
+                        boxes = alive[first_word + word]
+                        for group in range(narrow_words[narrow_word + word], narrow_words[narrow_word + word + 1]):
+                            k = narrow_uses[group]
+                            boxes &= meeting_bytes(narrow, group * _PAIR, first_codes[k], last_codes[k])
+                        hit_boxes[hits], hit_sure[hits], hit_words[hits] = boxes, boxes, first_word + word
+                        hits += boxes != _NONE
+                else:
+                    is_small = word_count <= _UNTESTED_WORDS
+                    for k in range(uses):
+                        use = first_use + k
+                        at = row + tile_attributes[use]
+                        lows[k] = highs[k] = _coarse(low[at], tile_origins[use], tile_shifts[use])
+                        if low[at] != high[at]:
+                            highs[k] = _coarse(high[at], tile_origins[use], tile_shifts[use])
+                        if not is_small:
+                            words &= meeting(tile_bounds, use * _PAIR, lows[k], highs[k])
+                    while words != _NONE:
+                        word = lowest_bit(words)
+                        words &= words - _ONE
+                        offset = tile_starts[tile] + word * uses * _PAIR
+                        boxes = sure = alive[first_word + word]
+                        for k in range(uses):
+                            meets, surely = meeting_and_surely(coarse, offset + k * _PAIR, lows[k], highs[k])
+                            boxes &= meets
+                            sure &= surely
+                        hit_boxes[hits], hit_sure[hits], hit_words[hits] = boxes, sure, first_word + word
+                        hits += boxes != _NONE
                 mode = tile_modes[tile]
                 for hit in range(hits):
                     if written > room or checked > checked_room:

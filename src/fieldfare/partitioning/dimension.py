@@ -21,7 +21,7 @@ from fieldfare.boxes import AxisColumn, BoxTable, Cuts
 from fieldfare.errors import LayoutError
 from fieldfare.matching.axis import Axis
 from fieldfare.matching.batch import Batch
-from fieldfare.matching.slots import grid_of, number_slots
+from fieldfare.matching.slots import grid_of, number_slots, padded_cuts
 from fieldfare.model import Cut, Section, section_start
 from fieldfare.partitioning.placement import Grouped
 
@@ -143,7 +143,7 @@ def _cuts_before(cuts: Sequence[Cut], column: Cuts, side: Literal["left", "right
     if column.values.dtype == np.float64 and all(isinstance(value, float) for value in numbers):
         start = bisect_left(cuts, section_start(Section.NUMBER))
         values = column.values if side == "right" else np.nextafter(column.values, -np.inf)
-        return number_slots(values, grid_of(np.array(numbers, np.float64)), start)
+        return number_slots(values, grid_of(padded_cuts(np.array(numbers, np.float64))), start)
     bisect = bisect_right if side == "right" else bisect_left
     column_cuts = list(zip(column.sections.tolist(), column.values.tolist(), strict=True))
     places = {cut: bisect(cuts, cut) for cut in set(column_cuts)}
