@@ -49,10 +49,9 @@ class Codes:
                 is_bound[end] = True  # so that boxes that do not constrain the attribute may share a word with others
             if np.count_nonzero(is_bound) > CODES_MAX:
                 return None
-        low, high = np.cumsum(is_low) - 1, np.cumsum(is_high) - is_high
-        return Codes(
-            low.astype(np.int16), high.astype(np.int16), int(is_low.argmax()), slots - 1 - int(is_high[::-1].argmax())
-        )
+        low: CoarseBounds = (np.cumsum(is_low) - 1).astype(np.int16)
+        high: CoarseBounds = (np.cumsum(is_high) - is_high).astype(np.int16)
+        return Codes(low, high, int(is_low.argmax()), slots - 1 - int(is_high[::-1].argmax()))
 
 
 @dataclass(frozen=True, slots=True)
