@@ -1,7 +1,7 @@
 """The time of now of a batch, for conditions that ask for it.
 
 It is recorded in the checkpoint before the batch is matched: a batch that comes again, after a crash, has the same one.
-Only the last batch can come again, so one record is enough.
+Only the last two batches can come again: one is matched while the other is committed.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ class _Recorded(msgspec.Struct, frozen=True):
 def instant_of_batch(path: Path, batch_id: int) -> datetime:
     """When a batch was first begun. It is durable when this returns."""
     recorded = _read(path)
-    if recorded is None or recorded.batch_id != batch_id:
-        recorded = _Recorded(batch_id, datetime.now(UTC))
-        with NewFile(path) as file:
-            file.write(msgspec.json.encode(recorded))
-    return recorded.now
+    for each in recorded:
+        if each.batch_id == batch_id:
+            return each.now
+    new = _Recorded(batch_id, datetime.now(UTC))
+    with NewFile(path) as file:
+        file.write(msgspec.json.encode([*recorded[-1:], new]))
+    return new.now
 
 
-def _read(path: Path) -> _Recorded | None:
+def _read(path: Path) -> list[_Recorded]:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Recorded)
+        return msgspec.json.decode(path.read_bytes(), type=list[_Recorded])
     except FileNotFoundError:
-        return None
+        return []
     except msgspec.MsgspecError as error:
         raise PipelineError(
             f"{path} is damaged ({error}): remove it, and the batch under way has a new time"

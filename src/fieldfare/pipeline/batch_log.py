@@ -1,26 +1,22 @@
-"""Batches that the pipeline plans itself, one after the other, and the log of them in its checkpoint.
+"""The log of the batches that the pipeline plans itself, in its checkpoint.
 
-A batch is written down before it begins, so after a crash the same events are in the same batch. Whether it was
-committed, the output knows. Spark's own log of a streaming query does the same in two files a batch, for which it
-starts ten programs (`chmod`, `readlink`), and needs a job to say which events a batch has; here it is two flushes.
+A batch is written down before its commit begins, so if that was cut short, the same events are in the same batch again.
+Whether it was committed, the output knows. Spark's own log of a streaming query does the same in two files a batch, for
+which it starts ten programs (`chmod`, `readlink`), and needs a job to say which events a batch has; here it is two
+flushes.
 """
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from fieldfare.durable import NewFile, flush_folder
 from fieldfare.errors import PipelineError
-from fieldfare.pipeline.sources import BatchPlanner, Position
+from fieldfare.pipeline.sources import Position
 from fieldfare.pipeline.writer import output_errors
 
-_IDLE_SECONDS_MIN, _IDLE_SECONDS_MAX = 0.01, 0.1  # from one question whether there is something new to the next
 _BEGUN, _DONE = "batch.json", "batch_done.json"
 
 
@@ -33,18 +29,18 @@ class PlannedBatch(msgspec.Struct, frozen=True):
 
 
 class BatchLog:
-    """The last batch that began, and whether it is done. `state` is a folder inside the checkpoint."""
+    """The last batch whose commit began, and whether it is done. `state` is a folder inside the checkpoint."""
 
     def __init__(self, state: Path) -> None:
         self._begun_path, self._done_path = state / _BEGUN, state / _DONE
 
     @property
     def exists(self) -> bool:
-        """Whether a batch has begun."""
+        """Whether the commit of a batch has begun."""
         return self._begun_path.exists()
 
     def last(self) -> PlannedBatch | None:
-        """The last batch that began."""
+        """The last batch whose commit began."""
         if not self.exists:
             return None
         flush_folder(self._begun_path.parent)  # the run that wrote it may have been killed before it did this
@@ -65,46 +61,6 @@ class BatchLog:
             partial = self._done_path.with_suffix(".partial")
             partial.write_bytes(msgspec.json.encode(batch))
             partial.rename(self._done_path)
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """When batches begin: a minimal time after the one before, and whether to end when there is nothing new."""
-
-    interval_seconds: float
-    until_idle: bool
-    stopping: threading.Event
-
-    @property
-    def idle_seconds(self) -> float:
-        """How long to wait where there is nothing new."""
-        return min(max(self.interval_seconds / 5, _IDLE_SECONDS_MIN), _IDLE_SECONDS_MAX)
-
-
-def run_batches(planner: BatchPlanner, log: BatchLog, process: Callable[[PlannedBatch], None], pace: Pace) -> None:
-    """Plan and process batches until stopped, or idle. The one under way at a crash comes first, as it was planned."""
-    if pace.until_idle:
-        planner.stop_at_latest()
-    batch = log.last()
-    if batch is not None and batch != log.last_done():
-        process(batch)
-        log.finish(batch)
-    batch_id, position = (0, planner.beginning()) if batch is None else (batch.batch_id + 1, batch.end)
-    due = time.monotonic()
-    while not pace.stopping.wait(max(0.0, due - time.monotonic())):
-        due = time.monotonic() + pace.interval_seconds
-        end = planner.end_after(position)
-        if end == position:
-            if pace.until_idle:
-                return
-            due = time.monotonic() + pace.idle_seconds
-            continue
-        batch = PlannedBatch(batch_id, position, end)
-        log.begin(batch)
-        process(batch)
-        log.finish(batch)
-        planner.show(end)
-        batch_id, position = batch_id + 1, end
 
 
 def _read(path: Path) -> PlannedBatch:

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -165,6 +166,11 @@ class EventReader:
             for row in batch.to_pylist():
                 yield from self.read(Slice(**row))
 
+    def read_assigned(self, assignment: str) -> Iterator[pa.RecordBatch]:
+        """The events of the slices that a task was assigned."""
+        for part in msgspec.json.decode(assignment, type=list[Slice]):
+            yield from self.read(part)
+
     def read(self, part: Slice) -> Iterator[pa.RecordBatch]:
         """The events of a slice."""
         if part.fault is not None:
@@ -287,18 +293,3 @@ def _family(kind: pa.DataType) -> str:
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return "binary"
     return str(kind) if not pa.types.is_nested(kind) else type(kind).__name__
-
-
-@dataclass(frozen=True)
-class AssignedReader:
-    """Makes events of the numbers of tasks: each task reads the slices that were assigned to it."""
-
-    reader: EventReader
-    groups: tuple[tuple[Slice, ...], ...]
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The events of the tasks whose numbers are the rows of batches."""
-        for batch in batches:
-            for task in batch.column(0).to_pylist():
-                for part in self.groups[task]:
-                    yield from self.reader.read(part)

@@ -14,13 +14,14 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import LongType, StringType, StructType
+from pyspark.sql.types import LongType, StringType
 
 from fieldfare.durable import NewFile, flush_folder, make_folder
 from fieldfare.errors import (
@@ -31,28 +32,26 @@ from fieldfare.errors import (
     TableUnavailableError,
 )
 from fieldfare.forwarding import Policy
-from fieldfare.matching.unknown_names import told_unknown
 from fieldfare.partitioning.layout import Layout
 from fieldfare.partitioning.plan import LayoutKind, LayoutPlan
-from fieldfare.pipeline.batch_instant import instant_of_batch
-from fieldfare.pipeline.batch_log import BatchLog, Pace, PlannedBatch, run_batches
-from fieldfare.pipeline.batch_output import BatchOutput, TaskOptions
+from fieldfare.pipeline.batch_jobs import BatchJobs
+from fieldfare.pipeline.batch_log import BatchLog, PlannedBatch
+from fieldfare.pipeline.batch_output import BatchOutput
+from fieldfare.pipeline.batches import Batches, MatchedBatch
 from fieldfare.pipeline.bucket.address import is_url
 from fieldfare.pipeline.control import Control, Elasticity
 from fieldfare.pipeline.output import CommittedBatch, WriteOptions
 from fieldfare.pipeline.output_places import OutputPlace, opened_output
+from fieldfare.pipeline.planned_batches import Pace, run_batches
 from fieldfare.pipeline.remedies import Remedy, reason_of, remedy_for
-from fieldfare.pipeline.reports import BatchReport
 from fieldfare.pipeline.sources import BatchPlanner, EventSource, PlannedSource, StreamedSource
-from fieldfare.pipeline.stages import BatchInput, BatchPlan, written
+from fieldfare.pipeline.stages import BatchInput
 from fieldfare.pipeline.summary import BatchSummary, Summary
 from fieldfare.pipeline.system_columns import APPENDED_AT, refuse_system_columns
-from fieldfare.pipeline.types import attribute_names
 from fieldfare.pipeline.watching import Watcher
 from fieldfare.pipeline.worker_python import check_worker_python
 from fieldfare.store.base import ALL, Order, Scope
 from fieldfare.store.catalog import Catalog
-from fieldfare.store.parts import Version
 from fieldfare.store.subscription_store import SubscriptionStore, open_store
 
 AUTO = "auto"
@@ -166,7 +165,7 @@ class Pipeline:
             )
 
     @contextmanager
-    def _batches(self, store: SubscriptionStore, output: BatchOutput, state: Path) -> Iterator[_Batches]:
+    def _batches(self, store: SubscriptionStore, output: BatchOutput, state: Path) -> Iterator[Batches]:
         options = self._options
         started = time.monotonic()
         order = Order(options.scope, self._plan())
@@ -181,7 +180,7 @@ class Pipeline:
             control = Control(catalog, Policy(options.policy), self._elasticity(), auto=options.layout == AUTO)
             id_type = _id_type(state, store)
             write = replace(options.write, string_ids=isinstance(id_type, StringType))
-            yield _Batches(self, catalog, control, output, id_type, output.task_options(write), state)
+            yield Batches(self, catalog, control, output, id_type, BatchJobs(output.task_options(write)), state)
         finally:
             catalog.close()
 
@@ -198,7 +197,7 @@ class Pipeline:
     def _parallelism(self) -> int:
         return int(self._spark.sparkContext.defaultParallelism)
 
-    def _supervise(self, events: DataFrame | EventSource, batches: _Batches) -> None:
+    def _supervise(self, events: DataFrame | EventSource, batches: Batches) -> None:
         """Run the query; where it ends by something that may pass, start it again on its checkpoint."""
         while not self._stopping.is_set():
             self._failure = None
@@ -254,17 +253,14 @@ class Pipeline:
         self._watcher.notice(f"{reason_of(failure)} (trying again in {seconds:.0f} s)")
         self._stopping.wait(seconds)
 
-    def _run_planned(self, planner: BatchPlanner, batches: _Batches) -> None:
+    def _run_planned(self, planner: BatchPlanner, batches: Batches) -> None:
         """Run the batches of a source that plans them, without a query of Spark's."""
-
-        def process(batch: PlannedBatch) -> None:
-            batches.process(lambda: planner.batch(self._spark, batch.start, batch.end), batch.batch_id)
-
         options = self._options
         pace = Pace(options.interval_seconds, options.until_idle, self._stopping)
-        run_batches(planner, BatchLog(options.checkpoint / "fieldfare"), process, pace)
+        work = _PlannedWork(self._spark, planner, batches)
+        run_batches(planner, BatchLog(options.checkpoint / "fieldfare"), work, pace)
 
-    def _start(self, events: DataFrame | StreamedSource, batches: _Batches) -> StreamingQuery:
+    def _start(self, events: DataFrame | StreamedSource, batches: Batches) -> StreamingQuery:
         stream, batch_of = self._stream(events)
         writer = stream.writeStream.foreachBatch(
             lambda rows, batch_id: batches.process(lambda: batch_of(rows), batch_id)
@@ -326,59 +322,24 @@ class Pipeline:
 
 
 @dataclass(frozen=True, slots=True)
-class _Batches:
-    """What is done with each micro-batch, on the driver."""
+class _PlannedWork:
+    """What is done with batches of a source that plans them."""
 
-    pipeline: Pipeline
-    catalog: Catalog
-    control: Control
-    output: BatchOutput
-    id_type: LongType | StringType
-    write: TaskOptions
-    state: Path  # what is remembered beside Spark's own checkpoint
-    told: set[str] = field(default_factory=set)  # attributes that the events do not have, and that were told of
+    spark: SparkSession
+    planner: BatchPlanner
+    batches: Batches
 
-    def process(self, read: Callable[[], BatchInput], batch_id: int) -> None:
-        """Match a micro-batch and commit its output, unless it is committed already. Tries again where that helps."""
-        while True:
-            try:
-                with self.pipeline.turn():
-                    return self._process(read, batch_id)
-            except ConnectionError:
-                raise  # Spark has ended
-            except (PySparkException, FieldfareError, OSError) as error:
-                self.pipeline.overcome(error, self.catalog)
+    def process(self, batch: PlannedBatch) -> None:
+        self.batches.process(partial(self._events, batch), batch.batch_id)
 
-    def _process(self, read: Callable[[], BatchInput], batch_id: int) -> None:
-        if self.output.is_committed(batch_id):
-            self.pipeline.seen_again(self.output.read_commit(batch_id))
-            return
-        started = time.monotonic()
-        version = self.catalog.version(time.time())
-        now = instant_of_batch(self.state / "instant", batch_id) if version.asks_now else None
-        plan = BatchPlan(version, self.control.forwarding(batch_id), self.id_type, now)
-        stage = self.output.stage(batch_id)
-        events = read()
-        self._tell_unknown(version, events.schema)
-        if events.lost:
-            self.pipeline.notice(
-                f"the source has lost {events.lost:,} events of batch {batch_id} before they were read"
-            )
-        rows = written(events, plan, stage, self.write).collect()
-        report = BatchReport.decode(bytes(row[0]) for row in rows)
-        note = {"subscriptions_version": version.number, "layout": version.layout.kind}
-        files = self.output.commit(batch_id, report.files, report.faults, note)
-        seconds = time.monotonic() - started
-        for decision in self.control.observe(report, seconds):
-            self.pipeline.notice(decision)
-        self.pipeline.committed(BatchSummary.of(batch_id, report, seconds, self.catalog, events), files)
+    def match(self, batch: PlannedBatch) -> MatchedBatch:
+        return self.batches.match(partial(self._events, batch), batch.batch_id)
 
-    def _tell_unknown(self, version: Version, schema: StructType) -> None:
-        """Tell once of each attribute that subscriptions ask about and the events do not have."""
-        asked = sorted(version.attributes - self.told)
-        self.told.update(asked)
-        for sentence in told_unknown(asked, set(attribute_names(schema))):
-            self.pipeline.notice(f"subscriptions ask in vain: {sentence}")
+    def commit(self, matched: MatchedBatch) -> None:
+        self.batches.commit(matched)
+
+    def _events(self, batch: PlannedBatch) -> BatchInput:
+        return self.planner.batch(self.spark, batch.start, batch.end)
 
 
 def described(layout: Layout) -> str:

@@ -18,10 +18,10 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from fieldfare.errors import InputError
 from fieldfare.files.atomic import AtomicFile
 from fieldfare.files.formats import Format, format_of
+from fieldfare.pipeline.assigned import Assigned, TaskNumbers
 from fieldfare.pipeline.bucket.address import Bucket
 from fieldfare.pipeline.event_files import (
     UNREADABLE,
-    AssignedReader,
     EventPath,
     EventReader,
     inferred_schema,
@@ -89,6 +89,7 @@ class SliceStream:
     reader: EventReader
     schema: StructType  # of the reader's events
     tasks_max: int
+    numbers: TaskNumbers = field(default_factory=TaskNumbers)
 
     @property
     def rows(self) -> DataFrame:
@@ -104,9 +105,8 @@ class SliceStream:
         named = [Slice(**row.asDict()) for row in slices.collect()]
         events = sum(part.rows for part in named)
         tasks = max(1, min(self.tasks_max, events // _TASK_EVENTS_MIN))
-        numbers = slices.sparkSession.range(0, tasks, 1, tasks)
-        groups = tuple(tuple(group) for group in divided(named, tasks))
-        return BatchInput(numbers, self.schema, AssignedReader(self.reader, groups))
+        numbers = self.numbers(slices.sparkSession, tasks)
+        return BatchInput(numbers, self.schema, Assigned.of(self.reader, divided(named, tasks)))
 
 
 def stream_folder(spark: SparkSession, source: FolderSource) -> SliceStream:

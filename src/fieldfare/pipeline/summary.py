@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from fieldfare.pipeline.reports import BatchReport
-    from fieldfare.pipeline.stages import BatchInput
-    from fieldfare.store.catalog import Catalog
+    from fieldfare.pipeline.batches import MatchedBatch
 
 _LATENCIES_KEPT = 100_000  # distinct milliseconds of which the run's percentiles are made
 
@@ -36,22 +34,23 @@ class BatchSummary:
     latencies_ms: dict[int, int] = field(repr=False)  # from arrival to commit: how many events took so long
 
     @staticmethod
-    def of(batch_id: int, report: BatchReport, seconds: float, catalog: Catalog, events: BatchInput) -> BatchSummary:
+    def of(batch: MatchedBatch, seconds: float) -> BatchSummary:
         """What a batch that was just committed came to."""
+        report = batch.report
         moments, counts = report.arrivals
         waited = np.maximum(0, int(time.time() * 1000) - moments)
         return BatchSummary(
-            batch_id=batch_id,
+            batch_id=batch.batch_id,
             events=report.events,
             matches=report.matches,
             quarantined=len(report.faults),
             seconds=seconds,
-            subscriptions=catalog.subscriptions,
-            layout=catalog.layout.kind,
+            subscriptions=batch.subscriptions,
+            layout=batch.layout.kind,
             busy_seconds=report.seconds_by_matcher(),
-            matchers=len(catalog.layout.matchers),
-            lost=events.lost,
-            behind=events.behind,
+            matchers=len(batch.layout.matchers),
+            lost=batch.events.lost,
+            behind=batch.events.behind,
             visits=report.visits,
             hops_max=report.hops_max,
             latencies_ms=dict(zip(waited.tolist(), counts.tolist(), strict=True)),

@@ -20,8 +20,9 @@ from fieldfare.kafka.clients import consumer
 from fieldfare.kafka.offsets import Bounds, Offsets
 from fieldfare.kafka.starting import Beginning
 from fieldfare.kafka.watching import TopicWatch
+from fieldfare.pipeline.assigned import Assigned, TaskNumbers
 from fieldfare.pipeline.kafka.ranges import Range, divided, planned, ranges
-from fieldfare.pipeline.kafka.reader import AssignedRanges, RangeReader
+from fieldfare.pipeline.kafka.reader import RangeReader
 from fieldfare.pipeline.sources import Position
 from fieldfare.pipeline.stages import BatchInput
 
@@ -43,6 +44,7 @@ class TopicPlanner:
         self._offsets_max = offsets_max
         self._tasks_max = tasks_max
         self._watch = TopicWatch(reader.topic)
+        self._numbers = TaskNumbers()
         self._bounds: dict[int, Bounds] = {}  # as they were when a batch was last planned
         self._is_complete = False  # nothing beyond these bounds is looked for
         self._shown_at = 0.0
@@ -68,11 +70,10 @@ class TopicPlanner:
         parts = self.ranges(start, end)
         offsets = sum(part.end - part.first for part in parts)
         tasks = max(1, min(self._tasks_max, offsets // _TASK_EVENTS_MIN))
-        groups = tuple(tuple(group) for group in divided(parts, tasks))
         return BatchInput(
-            spark.range(0, tasks, 1, tasks),
+            self._numbers(spark, tasks),
             self._schema,
-            AssignedRanges(self._reader, groups),
+            Assigned.of(self._reader, divided(parts, tasks)),
             lost=sum(part.lost for part in parts),
             behind=sum(part.behind for part in parts),
         )

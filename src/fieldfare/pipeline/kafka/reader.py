@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
@@ -65,6 +66,10 @@ class RangeReader:
         while positions:
             yield from self._read(positions, ends)
             positions = {place: position for place, position in positions.items() if position < ends[place]}
+
+    def read_assigned(self, assignment: str) -> Iterator[pa.RecordBatch]:
+        """The events of the ranges that a task was assigned."""
+        yield from self.read(msgspec.json.decode(assignment, type=list[Range]))
 
     def _read(self, positions: dict[int, int], ends: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
         """Read until all positions are at their ends, and gone; or until one has to be assigned anew."""
@@ -185,17 +190,3 @@ def _consumer(topic: KafkaTopic, group: str) -> Consumer:
     if key not in _KEPT:
         _KEPT[key] = consumer(topic, group, **_QUICK)
     return _KEPT[key]
-
-
-@dataclass(frozen=True)
-class AssignedRanges:
-    """Makes events of the numbers of tasks: each task reads the ranges that were assigned to it."""
-
-    reader: RangeReader
-    groups: tuple[tuple[Range, ...], ...]
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The events of the tasks whose numbers are the rows of batches."""
-        for batch in batches:
-            for task in batch.column(0).to_pylist():
-                yield from self.reader.read(self.groups[task])
