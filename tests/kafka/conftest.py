@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -130,3 +131,28 @@ def running_server(
         pytest.skip(str(error))
     settings = {"log.cleaner.backoff.ms": "100", **(settings or {})}
     return KafkaServer(folder or folders.mktemp("kafka"), settings, protocols=protocols)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, which can be full."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=96m", "fieldfare-test", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        if os.environ.get("CI") == "true":
+            pytest.fail("CI runs as root, and may mount a small tmpfs")
+        pytest.skip("mounting a small tmpfs needs root and the permission to mount")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)  # noqa: S607 - whichever is there
+
+
+def fill(folder: Path) -> Path:
+    """Take all the space there is; returns the file that has it."""
+    filler = folder / "filler"
+    with suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"\0" * 4096)
+    return filler

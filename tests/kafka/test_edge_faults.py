@@ -3,42 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.kafka.conftest import Broker, running_server
+from tests.kafka.conftest import Broker, fill, running_server
 from tests.kafka.edge_runs import all_sent, in_loop, inflow, linked, outflow, publish, until, until_state
 from tests.kafka.test_edge_links import numbered, numbers_in
 
 from fieldfare.runtime.kafka.status import CarrierState
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own, which can be full."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=96m", "fieldfare-test", str(folder)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        if os.environ.get("CI") == "true":
-            pytest.fail("CI runs as root, and may mount a small tmpfs")
-        pytest.skip("mounting a small tmpfs needs root and the permission to mount")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)  # noqa: S607 - whichever is there
-
-
-def fill(folder: Path) -> Path:
-    filler = folder / "filler"
-    with suppress(OSError), filler.open("wb", buffering=0) as file:
-        while True:
-            file.write(b"\0" * 4096)
-    return filler
 
 
 @in_loop

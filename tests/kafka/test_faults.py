@@ -13,11 +13,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from tests.faults.processes import Running, users_of, wait_until
+from tests.faults.processes import Running, standalone_cluster, users_of, wait_until
 from tests.kafka.conftest import Broker, running_server
 
 from fieldfare.kafka.address import KafkaTopic
@@ -64,57 +65,95 @@ class Publisher:
             self.failures.append(str(error))
 
 
-def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    with running_server(tmp_path_factory) as server:
-        broker = Broker(server)
-        events, output = broker.topic(2), broker.topic(2)
-        with open_store(str(tmp_path / "s.db")) as store:
+@dataclass
+class Flow:
+    """A pipeline from one topic to another, as a command that can be killed and started again."""
+
+    broker: Broker
+    folder: Path
+    options: tuple[str, ...] = ()
+    runs: list[Running] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.events, self.output = self.broker.topic(2), self.broker.topic(2)
+        self.publisher = Publisher(self.broker, self.events)
+        with open_store(str(self.folder / "s.db")) as store:
             store.add({1: "x < 10", 2: "x >= 5 AND x < 20"}, now_seconds=time.time())
-        publisher = Publisher(broker, events)
-        runs: list[Running] = []
-        command = [sys.executable, "-m", "fieldfare", "pipeline", "run", "--events", str(events), "--interval", "0.1"]
-        command += ["--output", str(output), "--store", str(tmp_path / "s.db"), "--checkpoint", str(tmp_path / "state")]
 
-        def start() -> Running:
-            log = tmp_path / f"run-{len(runs)}.log"
-            runs.append(Running([*command, "--schema", "n BIGINT, x BIGINT"], tmp_path, log))
-            return runs[-1]
+    def start(self) -> Running:
+        command = [sys.executable, "-m", "fieldfare", "pipeline", "run", "--events", str(self.events)]
+        command += ["--output", str(self.output), "--schema", "n BIGINT, x BIGINT", "--interval", "0.1"]
+        command += ["--store", str(self.folder / "s.db"), "--checkpoint", str(self.folder / "state"), *self.options]
+        self.runs.append(Running(command, self.folder, self.folder / f"run-{len(self.runs)}.log"))
+        return self.runs[-1]
 
-        def batches() -> int:
-            return len(broker.read(f"{output.name}-commits"))
+    def progress(self) -> None:
+        """Wait for some more batches."""
+        reached = self._batches() + 3
 
-        def progress() -> None:
-            reached = batches() + 3
+        def is_there() -> bool:
+            assert self.runs[-1].popen.poll() is None, f"the pipeline has ended: {self.runs[-1].said[-3000:]}"
+            return self._batches() >= reached
 
-            def is_there() -> bool:
-                assert runs[-1].popen.poll() is None, f"the pipeline has ended: {runs[-1].said[-3000:]}"
-                return batches() >= reached
+        wait_until(is_there, f"batches are committed; it said {self.runs[-1].said[-3000:]}")
 
-            wait_until(is_there, f"batches are committed; it said {runs[-1].said[-3000:]}")
+    def _batches(self) -> int:
+        return len(self.broker.read(f"{self.output.name}-commits"))
 
-        try:
-            with publisher.publishing():
-                run = start()
-                progress()
-                server.kill()
-                server.start()
-                progress()
-                for worker in run.python_workers():
-                    worker.kill()
-                progress()
-                run.kill()  # at any moment of a batch
-                server.kill()  # and with it what it was talking to
-                server.start()
-                start()
-                progress()
-            wait_until(lambda: len(committed(broker, output)) >= publisher.sent, "all events are there")
-            assert runs[-1].finish() == 0, runs[-1].said[-3000:]
-        finally:
-            for run in runs:
-                run.kill_all()
-        assert not publisher.failures
-        assert_once_each(broker, output, publisher.sent)
+    def assert_sound(self) -> None:
+        """Wait for the last events, end the pipeline, and look at all that was committed."""
+        sent = self.publisher.sent
+        wait_until(lambda: len(committed(self.broker, self.output)) >= sent, "all events are there")
+        assert self.runs[-1].finish() == 0, self.runs[-1].said[-3000:]
+        assert not self.publisher.failures
+        assert_once_each(self.broker, self.output, sent)
+
+
+@contextmanager
+def flow(broker: Broker, folder: Path, *options: str) -> Iterator[Flow]:
+    """A pipeline that is ended, with all that it started."""
+    made = Flow(broker, folder, options)
+    try:
+        yield made
+    finally:
+        for run in made.runs:
+            run.kill_all()
+
+
+def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with running_server(tmp_path_factory) as server, flow(Broker(server), tmp_path) as pipeline:
+        with pipeline.publisher.publishing():
+            run = pipeline.start()
+            pipeline.progress()
+            server.kill()
+            server.start()
+            pipeline.progress()
+            for worker in run.python_workers():
+                worker.kill()
+            pipeline.progress()
+            run.kill()  # at any moment of a batch
+            server.kill()  # and with it what it was talking to
+            server.start()
+            pipeline.start()
+            pipeline.progress()
+        pipeline.assert_sound()
     wait_until(lambda: not users_of(tmp_path), f"all processes end: {users_of(tmp_path)}", 30)
+
+
+def test_executors_of_a_cluster_are_killed(broker: Broker, tmp_path: Path) -> None:
+    with standalone_cluster(tmp_path) as cluster, flow(broker, tmp_path, "--master", cluster.master) as pipeline:
+        with pipeline.publisher.publishing():
+            run = pipeline.start()
+            pipeline.progress()
+            for count in (1, 2):
+                wait_until(lambda: len(cluster.executors()) == 2, "both workers have an executor")
+                for executor in cluster.executors()[:count]:
+                    executor.kill()
+                pipeline.progress()
+            run.kill()
+            pipeline.start()
+            pipeline.progress()
+        pipeline.assert_sound()
 
 
 def committed(broker: Broker, output: KafkaTopic) -> list[bytes]:

@@ -8,14 +8,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaException, Producer
-from tests.kafka.conftest import Broker, running_server
+from tests.kafka.conftest import Broker, fill, running_server
 from tests.kafka.output_runs import PHASES, assert_each_batch_is_there_once, opened, owner_of, run_batch, staged
 
 from fieldfare.bench.kafka.server import KafkaServer
@@ -100,43 +100,76 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer
         yield server
 
 
+class Committing:
+    """A thread that commits one batch after the other, and goes on where the broker is away."""
+
+    def __init__(self, output: KafkaOutput) -> None:
+        self._output = output
+        self.done = self.failed = 0
+        self.errors: list[Exception] = []
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_over.is_set():
+            try:
+                run_batch(self._output, self.done, f"attempt at {time.monotonic()}")
+                self.done += 1
+            except KafkaUnavailableError:
+                self.failed += 1
+                time.sleep(0.1)
+            except Exception as error:  # noqa: BLE001 - the test fails by it
+                self.errors.append(error)
+                return
+
+    def wait_until(self, is_so: Callable[[], bool]) -> None:
+        """Wait, unless it has ended by an error."""
+        while self._thread.is_alive() and not is_so():
+            time.sleep(0.01)
+
+    def wait_for_more(self) -> None:
+        reached = self.done + 5
+        self.wait_until(lambda: self.done >= reached)
+
+
 def test_a_broker_that_is_killed_and_started_again_costs_time_only(own_server: KafkaServer, tmp_path: Path) -> None:
     broker = Broker(own_server)
     topic = broker.topic(2)
-    output = opened(topic, tmp_path)
-    done = 0
-    errors: list[Exception] = []
-    is_over = threading.Event()
-
-    def commit_batches() -> None:
-        nonlocal done
-        while not is_over.is_set():
-            try:
-                run_batch(output, done, f"attempt at {time.monotonic()}")
-                done += 1
-            except KafkaUnavailableError:
-                time.sleep(0.1)
-            except Exception as error:  # noqa: BLE001 - the test fails by it
-                errors.append(error)
-                return
-
-    thread = threading.Thread(target=commit_batches)
-    thread.start()
-    try:
+    with Committing(opened(topic, tmp_path)) as batches:
         for _ in range(2):
-            reached = done + 5
-            while done < reached and thread.is_alive():
-                time.sleep(0.01)
+            batches.wait_for_more()
             own_server.kill()
             own_server.start()
-        reached = done + 5
-        while done < reached and thread.is_alive():
-            time.sleep(0.01)
-    finally:
-        is_over.set()
-        thread.join()
-    assert not errors
-    assert_whole(broker, topic, done)
+        batches.wait_for_more()
+    assert not batches.errors
+    assert_whole(broker, topic, batches.done)
+
+
+def test_a_full_disk_at_the_broker_costs_time_only(
+    small_disk: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with running_server(tmp_path_factory, folder=small_disk) as server:
+        broker = Broker(server)
+        topic = broker.topic(2)
+        with Committing(opened(topic, tmp_path / "state")) as batches:
+            batches.wait_for_more()
+            filler = fill(small_disk)
+            batches.wait_until(lambda: batches.failed > 0)
+            filler.unlink()
+            server.kill()  # Kafka stops by itself when its only disk is full
+            server.start()
+            batches.wait_for_more()
+        assert not batches.errors
+        assert batches.failed
+        assert_whole(broker, topic, batches.done)
 
 
 def test_a_commit_whose_answer_was_lost_is_found(broker: Broker, tmp_path: Path) -> None:

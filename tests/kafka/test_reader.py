@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,13 +57,13 @@ class Plan:
         return numbers(self.topic, self.next())
 
 
-def batches(topic: KafkaTopic, parts: Sequence[Range]) -> list[dict[str, Any]]:
-    reader = RangeReader(topic, "readers", SCHEMA)
+def batches(topic: KafkaTopic, parts: Sequence[Range], group: str = "readers") -> list[dict[str, Any]]:
+    reader = RangeReader(topic, group, SCHEMA)
     return [row for batch in reader.read(parts) for row in batch.to_pylist()]
 
 
-def numbers(topic: KafkaTopic, parts: Sequence[Range]) -> list[int]:
-    return [row["n"] for row in batches(topic, parts) if row["_fault"] is None]
+def numbers(topic: KafkaTopic, parts: Sequence[Range], group: str = "readers") -> list[int]:
+    return [row["n"] for row in batches(topic, parts, group) if row["_fault"] is None]
 
 
 def test_transactions_end_ranges_at_what_is_stable_and_leave_no_trace(broker: Broker) -> None:
@@ -109,6 +110,40 @@ def test_a_short_range_beside_a_long_one_gets_no_more_than_it_should(broker: Bro
         broker.send(topic, events(*range(10_000 * partition, 10_000 * partition + 6_000)), partition)
     found = numbers(topic, [Range(0, 3, 10, 0, 0), Range(1, 0, 5_000, 0, 0)])
     assert sorted(found) == [*range(3, 10), *range(10_000, 15_000)]
+
+
+def test_workers_that_take_turns_read_every_range_whole(broker: Broker) -> None:
+    """Each goes on with what has come to it meanwhile; one that is new at every range is the measure."""
+    rng = random.Random(7)
+    topic = broker.topic(2)
+    sent = 0
+    committed: list[int] = []
+    found: list[int] = []
+    plan, parts = Plan(topic), list[Range]()
+    for step in range(40):
+        for partition in range(2):
+            some, commit = list(range(sent, sent + rng.randrange(60))), rng.random() < 0.7
+            sent += len(some)
+            committed += some if commit else []
+            broker.transaction(topic, events(*some), commit=commit, partition=partition)
+        if rng.random() < 0.8:  # else the same ranges again, as after a crash
+            plan.source._offsets_max = rng.choice([10, 50, 1_000])
+            parts = plan.next()
+            found += numbers(topic, parts, f"new-{step}")
+        assert sorted(numbers(topic, parts, rng.choice("abc"))) == sorted(numbers(topic, parts, f"other-{step}"))
+    plan.source._offsets_max = 1_000_000
+    found += numbers(topic, plan.next(), "a")
+    assert sorted(found) == committed
+
+
+def test_what_retention_took_from_a_worker_that_others_outran_is_no_loss(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, events(*range(100)))
+    assert numbers(topic, [Range(0, 0, 100, 0, 0)], "slow") == list(range(100))
+    broker.send(topic, events(*range(100, 5_000)))
+    broker.remove_before(topic, 0, 4_000)
+    assert numbers(topic, [Range(0, 4_500, 4_600, 0, 0)], "slow") == list(range(4_500, 4_600))
+    assert numbers(topic, [Range(0, 4_600, 5_000, 0, 0)], "slow") == list(range(4_600, 5_000))
 
 
 def test_compaction_gaps_do_no_harm(broker: Broker) -> None:

@@ -21,6 +21,7 @@ from fieldfare.kafka.address import KafkaTopic
 from fieldfare.kafka.clients import ANSWER_SECONDS, consumer, explained, kafka_errors
 from fieldfare.kafka.schema_registry import SchemaRegistry
 from fieldfare.pipeline.json_events import FaultValue, JsonEvents
+from fieldfare.pipeline.kafka.range_consumer import RangeConsumer
 from fieldfare.pipeline.kafka.ranges import Range
 from fieldfare.pipeline.system_columns import APPENDED_AT, FAULT
 
@@ -55,6 +56,7 @@ class RangeReader:
     schema: pa.Schema
     format: str = "json"
     registry: SchemaRegistry | None = None  # where the schemas of other formats are
+    topic_id: str = ""  # what a worker has of a topic that was deleted and made anew is of no use
 
     def read(self, parts: Sequence[Range]) -> Iterator[pa.RecordBatch]:
         """The events of some ranges, of which no two are of one partition."""
@@ -73,35 +75,44 @@ class RangeReader:
 
     def _read(self, positions: dict[int, int], ends: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
         """Read until all positions are at their ends, and gone; or until one has to be assigned anew."""
-        client = _consumer(self.topic, self.group)
-        heard_at, assigned = time.monotonic(), len(positions)
-        client.assign([TopicPartition(self.topic.name, *place) for place in positions.items()])
+        consumer = _consumer(self.topic, self.group, self.topic_id)
+        consumer.begin(positions, ends)
+        is_read = False
         try:
-            while positions:
-                left = sum(ends[partition] - position for partition, position in positions.items())
-                arrived = client.consume(min(left, _MESSAGES_TOGETHER), timeout=_POLL_SECONDS)
-                others = [event for event in arrived if event.error() is not None]
-                messages = [message for message in arrived if message.error() is None] if others else arrived
-                if messages:
-                    heard_at = time.monotonic()
-                    # Also of partitions that are finished already: that shows that there is something to leave out.
-                    positions |= _reached(messages, assigned)
-                    if any(position > ends[partition] for partition, position in positions.items()):
-                        messages = [message for message in messages if message.offset() < ends[message.partition()]]
-                    yield from self._batches(messages)
-                for event in others:
-                    if gap := self._left(client, event, positions):
-                        partition, first, low = gap
-                        yield self._lost(partition, first, min(low, ends[partition]))
-                        return
-                for partition in [place for place, position in positions.items() if position >= ends[place]]:
-                    del positions[partition]
-                if time.monotonic() - heard_at > _STALLED_SECONDS:
-                    raise KafkaUnavailableError(
-                        f"{self.topic}: nothing came for {_STALLED_SECONDS:.0f} s, though it is there"
-                    )
+            yield from self._read_on(consumer, positions, ends)
+            is_read = not positions
         finally:
-            client.unassign()
+            if is_read:
+                consumer.finish()
+            else:
+                consumer.give_up()
+
+    def _read_on(
+        self, consumer: RangeConsumer, positions: dict[int, int], ends: Mapping[int, int]
+    ) -> Iterator[pa.RecordBatch]:
+        heard_at = time.monotonic()
+        while positions:
+            left = sum(ends[partition] - position for partition, position in positions.items())
+            messages, reached, others = consumer.consume(min(left, _MESSAGES_TOGETHER), _POLL_SECONDS)
+            if reached:
+                heard_at = time.monotonic()
+            for partition, offset in reached.items():
+                if offset > positions.get(partition, offset):
+                    positions[partition] = offset
+            yield from self._batches(messages)
+            for event in others:
+                if _is_out_of_range(event) and not consumer.is_fresh:
+                    return  # it was on its way to what others have read, and retention removed that
+                if gap := self._left(consumer.client, event, positions):
+                    partition, first, low = gap
+                    yield self._lost(partition, first, min(low, ends[partition]))
+                    return
+            for partition in [place for place, position in positions.items() if position >= ends[place]]:
+                del positions[partition]
+            if time.monotonic() - heard_at > _STALLED_SECONDS:
+                raise KafkaUnavailableError(
+                    f"{self.topic}: nothing came for {_STALLED_SECONDS:.0f} s, though it is there"
+                )
 
     def _left(self, client: Consumer, event: Message, positions: dict[int, int]) -> tuple[int, int, int] | None:
         """Take an event that is no message; return the partition and the offsets that retention has just removed."""
@@ -111,7 +122,7 @@ class RangeReader:
         if error.code() == KafkaError._PARTITION_EOF:
             positions[partition] = max(positions[partition], event.offset() or 0)
             return None
-        if error.code() not in _RANGE_LEFT:
+        if not _is_out_of_range(event):
             raise explained(error, self.topic)
         with kafka_errors(self.topic):
             place = TopicPartition(self.topic.name, partition)
@@ -169,24 +180,20 @@ class RangeReader:
         return pa.schema([field for field in self.schema if field.name not in {APPENDED_AT, FAULT}])
 
 
-def _reached(messages: Sequence[Message], assigned: int) -> dict[int, int]:
-    """The offset after the last message of each of the assigned partitions. Most often the last few messages tell."""
-    found: dict[int, int] = {}
-    for message in reversed(messages):
-        partition = message.partition()
-        if partition not in found:
-            found[partition] = message.offset() + 1
-            if len(found) == assigned:
-                break
-    return found
+def _is_out_of_range(event: Message) -> bool:
+    error = event.error()
+    return error is not None and error.code() in _RANGE_LEFT
 
 
-_KEPT: dict[tuple[str, str, str], Consumer] = {}  # one for each topic that this worker reads
+_KEPT_MAX = 8
+_KEPT: dict[tuple[str, ...], RangeConsumer] = {}  # of the topics that this worker read last
 
 
-def _consumer(topic: KafkaTopic, group: str) -> Consumer:
+def _consumer(topic: KafkaTopic, group: str, topic_id: str) -> RangeConsumer:
     """The worker's consumer for a topic, which is connected already if it was used before."""
-    key = (str(topic), group, repr(sorted(topic.settings.items())))
-    if key not in _KEPT:
-        _KEPT[key] = consumer(topic, group, **_QUICK)
-    return _KEPT[key]
+    key = (str(topic), topic_id, group, repr(sorted(topic.settings.items())))
+    kept = _KEPT.pop(key, None) or RangeConsumer(consumer(topic, group, **_QUICK), topic.name)
+    _KEPT[key] = kept
+    if len(_KEPT) > _KEPT_MAX:
+        _KEPT.pop(next(iter(_KEPT))).client.close()
+    return kept

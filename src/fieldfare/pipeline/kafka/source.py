@@ -83,7 +83,9 @@ class KafkaSource:
         """What says which messages a batch has."""
         beginning = self._beginning()
         schema = with_system_columns(self._schema(spark, beginning))
-        reader = RangeReader(self.topic, self.group, arrow_schema(spark, schema), self.format, self.registry)
+        reader = RangeReader(
+            self.topic, self.group, arrow_schema(spark, schema), self.format, self.registry, beginning.topic_id
+        )
         _ = reader.decoder  # an error if it cannot hold values of a column's type
         return TopicPlanner(reader, schema, beginning, self.events_per_batch_max, self.tasks_per_batch)
 
