@@ -31,6 +31,11 @@ class Assigned:
         """One group for each task."""
         return Assigned(reader, tuple(msgspec.json.encode(group).decode() for group in groups))
 
+    @property
+    def characters(self) -> int:
+        """How long all assignments are together."""
+        return sum(map(len, self.assignments))
+
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The events of the tasks whose numbers are the rows of batches."""
         for batch in batches:

@@ -25,6 +25,7 @@ from fieldfare.pipeline.stages import BatchInput, BatchPlan, written
 from fieldfare.store.parts import Version
 
 _WORK = "fieldfare.work"  # the local property
+_TOLD_CHARACTERS_MAX = 200_000  # every task is told all of it
 
 
 class _Work(msgspec.Struct, frozen=True):
@@ -65,10 +66,11 @@ class BatchJobs:
     def run(self, events: BatchInput, plan: BatchPlan, stage: str) -> BatchReport:
         """Match a batch and stage what it comes to."""
         reader = events.reader
-        if plan.version.layout.kind != "replicated" or not isinstance(reader, Assigned):
-            rows = written(events, plan, stage, self._options).collect()
-        else:
+        is_alike = plan.version.layout.kind == "replicated"
+        if is_alike and isinstance(reader, Assigned) and reader.characters <= _TOLD_CHARACTERS_MAX:
             rows = self._collected(events.rows, plan, reader, stage)
+        else:
+            rows = written(events, plan, stage, self._options).collect()
         return BatchReport.decode(bytes(row[0]) for row in rows)
 
     def _collected(self, numbers: DataFrame, plan: BatchPlan, reader: Assigned, stage: str) -> list[Row]:
