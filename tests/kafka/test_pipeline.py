@@ -23,6 +23,7 @@ from tests.kafka.registry import message as avro_message
 from fieldfare.errors import FencedError, InputError, MissingDependencyError, PipelineError
 from fieldfare.pipeline import KafkaSink, KafkaSource, KafkaTopic, Pipeline, PipelineOptions, Watcher
 from fieldfare.pipeline.kafka.output import KafkaOutput
+from fieldfare.pipeline.metrics import PipelineMetrics
 from fieldfare.pipeline.output import WriteOptions
 from fieldfare.pipeline.output_places import opened_output
 from fieldfare.pipeline.remedies import Remedy, remedy_for
@@ -114,6 +115,11 @@ def test_kafka_into_parquet(place: Place) -> None:
     lost = {event["event_id"] for event in second[1::3][:10]}
     kept = place.run()  # a second run goes on where the first was
     assert any("lost 10 events" in notice for notice in kept.notices)
+    metrics = PipelineMetrics()
+    for batch in kept.batches:
+        metrics.batch(batch)
+    told = {sample.name: sample.value for metric in metrics.collect() for sample in metric.samples}
+    assert (told["fieldfare_lost_events_total"], told["fieldfare_lag_events"]) == (10, 0)
     table = ds.dataset(place.folder / "out", partitioning="hive").to_table()
     pairs = list(zip(table["event_id"].to_pylist(), table["subscription_ids"].to_pylist(), strict=True))
     expected = {event: ids for event, ids in wanted(first + second).items() if event not in lost}

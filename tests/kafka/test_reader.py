@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,8 @@ from fieldfare.pipeline.kafka.planner import TopicPlanner
 from fieldfare.pipeline.kafka.ranges import Range
 from fieldfare.pipeline.kafka.reader import RangeReader
 from fieldfare.pipeline.kafka.sampling import first_messages, schema_of
+from fieldfare.pipeline.kafka.saved_start import saved
+from fieldfare.pipeline.kafka.source import KafkaSource
 
 FAULT = pa.struct([("place", pa.string()), ("reason", pa.string()), ("raw", pa.string())])
 SCHEMA = pa.schema([("n", pa.int64()), ("_appended_at", pa.timestamp("us", "UTC")), ("_fault", FAULT)])
@@ -249,6 +252,22 @@ def test_a_starting_point_is_resolved_once(broker: Broker) -> None:
     broker.send(topic, events(4))
     assert plan.started().beginning() == {"0": 3, "1": 0}  # also when batch 0 is run again
     assert plan.read() == [4]
+
+
+def test_a_starting_point_is_saved_before_anything_is_read(broker: Broker, tmp_path: Path) -> None:
+    topic = broker.topic(2)
+    broker.send(topic, events(1, 2, 3))
+    source = KafkaSource(topic, tmp_path / "state", "n BIGINT", starting="latest")
+    assert source.is_ready()
+    broker.send(topic, events(4))
+    assert KafkaSource(topic, tmp_path / "state", "n BIGINT", starting="latest").is_ready()  # a run that was killed
+    beginning = saved(tmp_path / "state")
+    assert beginning is not None
+    assert beginning.offsets == {0: 3, 1: 0}
+    assert beginning.topic_id == TopicWatch(topic).partitions()[0]
+    (tmp_path / "state" / "kafka_start.json").write_text('{"topic"')
+    with pytest.raises(InputError, match="damaged"):
+        source.is_ready()
 
 
 def test_starting_points_of_all_kinds(broker: Broker) -> None:
