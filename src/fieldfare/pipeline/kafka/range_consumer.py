@@ -1,8 +1,8 @@
 """A worker's consumer of one topic, kept for the next batches with all that has arrived.
 
 To assign partitions anew waits for the fetch that is under way, and throws away what came with earlier ones. So the
-consumer goes on where the last ranges ended, if the next ones begin there or a little later: Spark's batches alternate
-between the workers of an executor, and each leaves out what another one has read.
+consumer goes on where the last ranges ended, if the next ones begin there, or a little later: then another worker had
+the batch between, and what that one has read is left out.
 """
 
 from __future__ import annotations
