@@ -93,14 +93,14 @@ class RangeReader:
         heard_at = time.monotonic()
         while positions:
             left = sum(ends[partition] - position for partition, position in positions.items())
-            messages, reached, others = consumer.consume(min(left, _MESSAGES_TOGETHER), _POLL_SECONDS)
-            if reached:
+            arrived = consumer.consume(min(left, _MESSAGES_TOGETHER), _POLL_SECONDS)
+            if arrived.is_any:
                 heard_at = time.monotonic()
-            for partition, offset in reached.items():
+            for partition, offset in arrived.reached.items():
                 if offset > positions.get(partition, offset):
                     positions[partition] = offset
-            yield from self._batches(messages)
-            for event in others:
+            yield from self._batches(arrived.messages)
+            for event in arrived.faults:
                 if _is_out_of_range(event) and not consumer.is_fresh:
                     return  # it was on its way to what others have read, and retention removed that
                 if gap := self._left(consumer.client, event, positions):
@@ -115,12 +115,9 @@ class RangeReader:
                 )
 
     def _left(self, client: Consumer, event: Message, positions: dict[int, int]) -> tuple[int, int, int] | None:
-        """Take an event that is no message; return the partition and the offsets that retention has just removed."""
+        """Take what is no message; return the partition and the offsets that retention has just removed."""
         error, partition = event.error(), event.partition()
         if error is None or error.code() in _PASSING or partition not in positions:
-            return None
-        if error.code() == KafkaError._PARTITION_EOF:
-            positions[partition] = max(positions[partition], event.offset() or 0)
             return None
         if not _is_out_of_range(event):
             raise explained(error, self.topic)
