@@ -109,7 +109,7 @@ class RangeReader:
                     return
             for partition in [place for place, position in positions.items() if position >= ends[place]]:
                 del positions[partition]
-            if time.monotonic() - heard_at > _STALLED_SECONDS:
+            if positions and time.monotonic() - heard_at > _STALLED_SECONDS:
                 raise KafkaUnavailableError(
                     f"{self.topic}: nothing came for {_STALLED_SECONDS:.0f} s, though it is there"
                 )
