@@ -127,3 +127,11 @@ def test_what_is_too_long_to_be_told_travels_in_the_job(
     assert stage.run([11, 12, 13, 14]) == {number: [] for number in range(11, 15)}
     assert stage.run([2]) == {2: [1]}
     assert len(planned) == 2
+
+
+def test_where_a_property_may_get_lost_every_job_is_planned(
+    stage: Stage, planned: list[DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYSPARK_PIN_THREAD", "false")
+    assert [stage.run([number]) for number in (1, 2)] == [{1: [1]}, {2: [1]}]
+    assert len(planned) == 2

@@ -7,6 +7,7 @@ these travel beside it, as a local property, which Spark gives to every task, an
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -66,7 +67,7 @@ class BatchJobs:
     def run(self, events: BatchInput, plan: BatchPlan, stage: str) -> BatchReport:
         """Match a batch and stage what it comes to."""
         reader = events.reader
-        is_alike = plan.version.layout.kind == "replicated"
+        is_alike = plan.version.layout.kind == "replicated" and _keeps_threads()
         if is_alike and isinstance(reader, Assigned) and reader.characters <= _TOLD_CHARACTERS_MAX:
             rows = self._collected(events.rows, plan, reader, stage)
         else:
@@ -89,3 +90,8 @@ class BatchJobs:
         if numbers not in self._jobs:
             self._jobs[numbers] = numbers.mapInArrow(DoWork(version, reader, self._options), REPORT_SCHEMA)
         return self._jobs[numbers]
+
+
+def _keeps_threads() -> bool:
+    """Whether a thread here has one of its own in the JVM, as is usual: a local property belongs to that."""
+    return os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "true"
