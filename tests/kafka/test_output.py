@@ -15,7 +15,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaException, Producer
-from tests.kafka.conftest import Broker, fill, running_server
+from tests.kafka.conftest import Broker, running_server
 from tests.kafka.output_runs import PHASES, assert_each_batch_is_there_once, opened, owner_of, run_batch, staged
 
 from fieldfare.bench.kafka.server import KafkaServer
@@ -151,25 +151,6 @@ def test_a_broker_that_is_killed_and_started_again_costs_time_only(own_server: K
         batches.wait_for_more()
     assert not batches.errors
     assert_whole(broker, topic, batches.done)
-
-
-def test_a_full_disk_at_the_broker_costs_time_only(
-    small_disk: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    with running_server(tmp_path_factory, folder=small_disk) as server:
-        broker = Broker(server)
-        topic = broker.topic(2)
-        with Committing(opened(topic, tmp_path / "state")) as batches:
-            batches.wait_for_more()
-            filler = fill(small_disk)
-            batches.wait_until(lambda: batches.failed > 0)
-            filler.unlink()
-            server.kill()  # Kafka stops by itself when its only disk is full
-            server.start()
-            batches.wait_for_more()
-        assert not batches.errors
-        assert batches.failed
-        assert_whole(broker, topic, batches.done)
 
 
 def test_a_commit_whose_answer_was_lost_is_found(broker: Broker, tmp_path: Path) -> None:
