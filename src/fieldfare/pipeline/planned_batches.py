@@ -37,7 +37,7 @@ class BatchWork(Protocol[Matched]):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """When a batch begins: so long after the one before at the earliest, until there is nothing new, or for ever."""
+    """When batches begin: a minimal time after the one before, and whether to end when there is nothing new."""
 
     interval_seconds: float
     until_idle: bool
