@@ -205,7 +205,7 @@ def revisiting(
 
     The applications are those of Table 1 of "Revisiting CBPS", scaled to this machine: in process, at one edge, in a
     star and a tree of brokers, on Spark with each layout, among peers; all real. And R and H from 1 to N and X, on
-    simulated matchers with measured service times. All of it takes about 15 minutes.
+    simulated matchers with measured service times. All of it takes about 25 minutes.
 
     Figures: applications, rh, hops, popularity. docs/experiments/revisiting.md tells what was found.
 

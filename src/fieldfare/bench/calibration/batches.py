@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _FEW, _MANY = 2_000, 400_000
 _MANY_LARGE, _PADDING = 40_000, 4_000  # events, and bytes of what nobody asks for in each
+_FILES = 4
 _SUBSCRIPTIONS = 10_000
 _STREAM_SECONDS, _STREAM_RATE = 4.0, 2_000
 _REPEATS = 2
@@ -123,11 +124,11 @@ def _timed(
     from fieldfare.pipeline.stages import INTEGER_IDS, BatchInput, BatchPlan, written
 
     events = workload.events.append_column("event_id", pa.array(np.arange(len(workload.events))))
-    place = folder / "events"
-    place.mkdir(parents=True)
-    for number in range(4):
-        pq.write_table(events.slice(number * many // 4, many // 4), place / f"{number}.parquet")
-    pq.write_table(events.slice(0, _FEW), folder / "few.parquet")
+    for count in (_FEW, many):  # as many files for few events as for many: they differ in nothing else
+        (folder / str(count)).mkdir(parents=True)
+        for number in range(_FILES):
+            part = events.slice(number * count // _FILES, count // _FILES)
+            pq.write_table(part, folder / str(count) / f"{number}.parquet")
     bounds = {name: (c.low, c.high) for name, c in workload.columns.items() if isinstance(c, WantedRanges)}
     table = pa.table({"number": workload.ids, "subscription_id": workload.ids})
     contents = Contents("calibration", 1, table, box_table(len(workload), bounds))
@@ -137,8 +138,7 @@ def _timed(
         base = save_base(contents, folder / f"snapshots-{kind}", Order(ALL, layout))
         load = Load.unmeasured(np.array(base.manifest.part_sizes, np.int64))
         plan = BatchPlan(Version(str(base.folder), None, 1), DispatchRule(Policy.ADAPTIVE, load), INTEGER_IDS)
-        source = place if count == many else folder / "few.parquet"
-        batch = BatchInput.of(spark.read.parquet(str(source)))
+        batch = BatchInput.of(spark.read.parquet(str(folder / str(count))))
         times = []
         for _ in range(_REPEATS + 1):
             output = OutputFolder(folder / "output", "calibration")

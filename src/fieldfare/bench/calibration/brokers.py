@@ -25,7 +25,7 @@ from fieldfare.planning.costs import EdgeCost, LinkCost, MatchCost
 _SECONDS = 2.0
 _FEW_PER_SECOND, _MANY_PER_SECOND = 300.0, 2_000.0
 _TICKS_PER_SECOND = 200.0  # how often the publisher of the bench sends what is due
-_BATCH = 1_000
+_BATCH, _SMALL_BATCH = 1_000, 250  # events that are published together
 _TAIL = math.log(100) / math.log(2)  # a tail is in the median, too: of an exponential law, so many times less
 _SATURATE = Saturate(_SECONDS, _BATCH, 4)
 _SELECTIVE, _POPULAR, _GROUPED = 10_000, 1_000, 100  # subscriptions
@@ -140,14 +140,13 @@ def edge_cost_of(runs: EdgeRuns, reference: EdgeCost, match: MatchCost) -> EdgeC
 
 def link_cost(reference: LinkCost, edge: EdgeCost, match: MatchCost, progress: Callable[[str], None]) -> LinkCost:
     """Two edges and a routing broker: what they use beyond what one edge does, and how much later events arrive."""
-    load = make_load(100, 100, 0.02)
+    load = make_load(_POPULAR, 100, 0.01)
     progress("one edge with the subscribers")
     alone, calm_alone, _ = _overlay(1, load)
     progress("two edges and a routing broker")
     busy, calm, link_bytes = _overlay(2, load)
-    reached = 1 - (1 - 0.02) ** 100  # of the events, those that anybody wants
-    more = _cpu(busy) - _cpu(alone) - reached * match.seconds(100, busy.deliveries / busy.events)
-    ends = 4 * reached  # out of one edge, in and out of the relay, into the other
+    more = _cpu(busy) - _cpu(alone) - match.seconds(_POPULAR, busy.deliveries / busy.events)
+    ends = 4  # out of one edge, in and out of the relay, into the other; nearly every event is wanted there
     event = max(1e-7, more / ends)
     together = _FEW_PER_SECOND / _TICKS_PER_SECOND
     rounds = (_cpu(calm) - _cpu(calm_alone) - ends * event) * together
@@ -168,8 +167,8 @@ def link_cost(reference: LinkCost, edge: EdgeCost, match: MatchCost, progress: C
 def _overlay(edges: int, load: Load) -> tuple[Run, Run, int | None]:
     """As much as it can take; a calm rate, and the bytes that went over links meanwhile."""
     with overlay_crew(BEST_EFFORT, edges, load, 1) as workers:
-        workers.run(Saturate(0.5, _BATCH, 4))
-        busy, _ = workers.run(_SATURATE)
+        workers.run(Saturate(0.5, _SMALL_BATCH, 4))
+        busy, _ = workers.run(Saturate(_SECONDS, _SMALL_BATCH, 4))
         calm, link_bytes = workers.run(Pace(_SECONDS, _FEW_PER_SECOND), is_recording=True)
         return busy, calm, link_bytes
 
