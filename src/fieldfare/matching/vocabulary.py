@@ -116,7 +116,7 @@ def _looked_up(vocabulary: Vocabulary, number: int, piece: Piece) -> Slots:
 
 def _numbers_found(vocabulary: Vocabulary, values: Values, number: int) -> Slots:
     numbers = values.numbers
-    large = np.abs(numbers.astype(np.float64)) > EXACT_INTEGER_MAX
+    large = (numbers > EXACT_INTEGER_MAX) | (numbers < -EXACT_INTEGER_MAX)  # as a float, 2**53 + 1 is 2**53
     if numbers.dtype != np.int64:
         large &= (numbers >= -(2.0**63)) & (numbers < 2.0**63)
     slots = _found(vocabulary, _as_texts(numbers.astype(np.float64) + 0.0), number * _KINDS + Section.NUMBER)
