@@ -120,7 +120,7 @@ def test_the_boxes_of_a_thin_polygon_hold_it_and_much_less_than_one_box(rng: ran
     ("text", "reason", "position"),
     [
         ("POINT(1 2)", "a polygon is written POLYGON((…))", 0),
-        ("POLYGON EMPTY", "'(' is missing before 'EMPTY'", 8),
+        ("POLYGON EMPTY", "an empty polygon covers nothing", 8),
         ("POLYGON((0 0, 9 0, 9 9, 0 0)", "')' is missing before the end", 28),
         ("POLYGON((0 0, 9 0, 9 9, 0 0)) x", "nothing may follow the polygon", 30),
         ("POLYGON((0 0, 9 0, 9 9))", "a ring must end where it began", 8),

@@ -20,7 +20,7 @@ from tests.kafka.security import SASL_SSL, Authority, made_authority
 pytest.importorskip("confluent_kafka")
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
 from fieldfare.bench.kafka.server import KafkaServer
 from fieldfare.errors import MissingDependencyError
@@ -46,9 +46,14 @@ class Broker:
         topic = KafkaTopic(self.server.address, name or f"t{uuid.uuid4().hex[:12]}")
         settings = {name.replace("_", "."): value for name, value in config.items()}
         _done(self.admin.create_topics([NewTopic(topic.name, partitions, 1, config=settings)]))
-        while topic.name not in self.admin.list_topics(timeout=30).topics:
+        while topic.name not in self.admin.list_topics(timeout=30).topics or not self._is_led(topic, partitions):
             time.sleep(0.02)
         return topic
+
+    def _is_led(self, topic: KafkaTopic, partitions: int) -> bool:
+        """Whether the leader of every partition answers."""
+        places = {TopicPartition(topic.name, partition): OffsetSpec.latest() for partition in range(partitions)}
+        return all(future.exception() is None for future in self.admin.list_offsets(places).values())
 
     def delete(self, topic: KafkaTopic) -> None:
         _done(self.admin.delete_topics([topic.name]))

@@ -163,7 +163,7 @@ def test_retention_that_was_faster_is_told_and_the_rest_is_read(broker: Broker) 
     assert "4" in lost["_fault"]["reason"]
     assert [row["n"] for row in rest] == [9, 10, 11, 12, 13]
     broker.remove_before(topic, 0, 16)  # this one after the range was planned, or even while it is read
-    lost, *rest = batches(topic, [Range(0, 14, 18, 0, 0)])
+    lost, *rest = batches(topic, [Range(0, 14, 18, 0, 0)], "others")  # the first reader may have read ahead
     assert lost["_fault"]["place"] == f"{topic.name}/0:14-15"
     assert [row["n"] for row in rest] == [16, 17]
 

@@ -83,6 +83,17 @@ def test_the_ids_are_checked(saved: Path) -> None:
         fieldfare.Index.load(saved)
 
 
+def test_damage_anywhere_in_the_manifest_is_found(saved: Path) -> None:
+    """Also in the middle of a text, which is no UTF-8 then."""
+    data = (saved / "index.json").read_bytes()
+    for place in range(len(data)):
+        damaged = bytearray(data)
+        damaged[place] ^= 0xFF
+        (saved / "index.json").write_bytes(damaged)
+        with pytest.raises(SnapshotError, match="damaged"):
+            fieldfare.Index.load(saved)
+
+
 def test_another_format_says_what_to_do(saved: Path) -> None:
     manifest = json.loads((saved / "index.json").read_text())
     (saved / "index.json").write_text(json.dumps({**manifest, "format": 99}))

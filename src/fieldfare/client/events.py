@@ -85,7 +85,7 @@ class Event(Generic[T]):
         if self._attributes is _UNDECODED:
             try:
                 self._attributes = self._decoder.decode(self._delivery.event)
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise EventError("*", f"the event does not have the type that was asked for: {error}") from error
         return self._attributes
 

@@ -120,7 +120,7 @@ class WebSocketConnection:
             return wire.decode(await self._connection.recv(decode=False))
         except ConnectionClosed as error:
             raise NotConnectedError(f"the connection is closed: {error}") from error
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise NotConnectedError(f"the service sent what is no frame: {error}") from error
 
     async def send(self, frames: Sequence[ClientFrame], /) -> None:
@@ -174,5 +174,5 @@ def _problem(response: Response) -> _Problem:
     """The problem in a response, if its body is one."""
     try:
         return _problems.decode(response.body or b"")
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return _Problem()

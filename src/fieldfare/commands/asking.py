@@ -32,7 +32,7 @@ def ask(service: Service, path: str, kind: type[T], what: str) -> T:
             return msgspec.json.decode(answer.read(), type=kind)
     except urllib.error.HTTPError as error:
         raise _refused(service.url, what, error) from error
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise NotConnectedError(f"what answers at {service.url} is no {what}") from error
     except OSError as error:
         reason = getattr(error, "reason", error)
@@ -54,6 +54,6 @@ class _Problem(msgspec.Struct):
 def _refused(url: str, what: str, error: urllib.error.HTTPError) -> FieldfareError:
     try:
         problem = msgspec.json.decode(error.read(), type=_Problem)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return NotConnectedError(f"what answers at {url} is no {what}: it says {error.code}")
     return refusal(problem.code, f"{url}: {problem.detail}")

@@ -56,7 +56,7 @@ def events_of_text(text: str) -> list[bytes]:
     try:
         events = msgspec.json.decode(source, type=list[msgspec.Raw]) if source.startswith(b"[") else [source]
         return [_checked(bytes(event)) for event in events]
-    except (UnreadableError, msgspec.DecodeError) as error:
+    except (UnreadableError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(f"this is not an event, a JSON object, nor an array of them: {error}") from error
 
 

@@ -85,7 +85,7 @@ def _last_between(topic: KafkaTopic, owner: str, kind: type[Marker], start: int,
 def _decoded(topic: KafkaTopic, kind: type[Marker], value: bytes, offset: int) -> Marker:
     try:
         return msgspec.json.decode(value, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise KafkaTopicError(
             f"{topic}: the message at offset {offset} is no marker of a commit ({error}): use another output topic"
         ) from error

@@ -237,7 +237,7 @@ def _read_manifest(folder: Path) -> _Manifest:
                 f"{folder} has format {found}; this version reads formats {readable}: build the index anew"
             )
         manifest = msgspec.json.decode(text, type=_Manifest)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SnapshotError(f"{folder} is damaged: {_MANIFEST} cannot be read: {error}") from error
     if not is_sound(manifest):
         raise SnapshotError(f"{folder} is damaged: {_MANIFEST} is not what was saved")

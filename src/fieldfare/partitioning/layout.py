@@ -77,7 +77,7 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
         """The layout that `to_json` wrote."""
         try:
             return msgspec.json.decode(text, type=Layout)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise LayoutError(f"this is not a layout: {error}") from error
 
     def to_json(self) -> str:

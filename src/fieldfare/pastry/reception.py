@@ -155,7 +155,7 @@ class Reception:
             return
         try:
             whole = self._assemblies.add(sender.id, frame, now)
-        except (msgspec.MsgspecError, RecursionError):
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             self._courier.counts.unreadable += 1
             return
         if whole is None or whole.name != frame.name or not self._recent.is_new((sender.id, whole.number), now):

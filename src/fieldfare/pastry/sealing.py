@@ -190,7 +190,7 @@ class Sealing:
             return opened
         try:
             frame = _decode(body)
-        except (msgspec.MsgspecError, RecursionError):
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             self.counts.unreadable += 1
             return opened
         if frame.name != member.name:

@@ -50,7 +50,7 @@ def last_committed(checkpoint: Path) -> Committed | None:
     try:
         last_line = (logs / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()[-1]
         return Committed(batch_id, msgspec.json.decode(last_line, type=dict[str, int]))
-    except (OSError, IndexError, msgspec.MsgspecError) as error:
+    except (OSError, IndexError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InputError(f"{checkpoint}: Spark's log of batch {batch_id} cannot be read: {error}") from error
 
 

@@ -37,7 +37,7 @@ def _read(path: Path) -> list[_Recorded]:
         return msgspec.json.decode(path.read_bytes(), type=list[_Recorded])
     except FileNotFoundError:
         return []
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise PipelineError(
             f"{path} is damaged ({error}): remove it, and the batch under way has a new time"
         ) from error

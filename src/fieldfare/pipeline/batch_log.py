@@ -66,5 +66,5 @@ class BatchLog:
 def _read(path: Path) -> PlannedBatch:
     try:
         return msgspec.json.decode(path.read_bytes(), type=PlannedBatch)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise PipelineError(f"{path}: it is damaged ({error}): restore it, or start with a new checkpoint") from error

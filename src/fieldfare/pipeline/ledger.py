@@ -128,7 +128,7 @@ class FileList:
                     self._consumed = msgspec.json.decode(line, type=_Folded).consumed
                 else:
                     self._remember([decoder.decode(line)])
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise InputError(
                     f"{self.path}: line {number} is damaged ({error}); restore the file, or start with a new checkpoint"
                 ) from error

@@ -27,7 +27,7 @@ def require_owner(place: object, content: bytes, expected: Owner) -> None:
     """Raise an error if the place, where this content was found, is not this checkpoint's, or has other rows."""
     try:
         found = msgspec.json.decode(content, type=Owner)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise OutputError(f"{place}/{OWNER} is damaged ({error}): restore it, or use an empty folder") from error
     if found.format != expected.format:
         raise OutputError(

@@ -172,7 +172,7 @@ def save_costs(costs: Costs, file: Path) -> None:
 def _decoded(content: bytes, where: str) -> Costs:
     try:
         costs = msgspec.json.decode(content, type=Costs)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CostsError(f"{where}: these are no costs ({error}); measure them: fieldfare plan --calibrate") from error
     if costs.format != FORMAT or set(costs.match) != set(Shape):
         raise CostsError(f"{where}: costs of another version; measure them again: fieldfare plan --calibrate")

@@ -68,7 +68,7 @@ class Datagrams(Capability):
     def _received(self, packet: bytes, address: str) -> None:
         try:
             message = self._decode(packet)
-        except (msgspec.MsgspecError, RecursionError):
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             self.unreadable_count += 1
             self._unreadable(packet, address)
             return

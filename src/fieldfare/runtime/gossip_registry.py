@@ -91,7 +91,7 @@ class GossipRegistry:
             try:
                 packet, source = self._socket.recvfrom(DATAGRAM_BYTES_MAX)
                 message = self._codec.decode_packet(packet)
-            except (OSError, msgspec.MsgspecError, RecursionError):
+            except (OSError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
                 continue  # nothing came, nobody listens there, or it is of somebody who has not the secret
             address = f"{source[0]}:{source[1]}"
             if address in self._asked:

@@ -67,7 +67,7 @@ class Greeting:
             if self._theirs is None:
                 return self._receive_hello(_decode_hello(message))
             return self._receive_proof(self._theirs, _decode_proof(message))
-        except (msgspec.MsgspecError, RecursionError):
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             raise LinkRefusedError("what came is no greeting of a broker") from None
 
     def _receive_hello(self, hello: Hello) -> bytes | None:

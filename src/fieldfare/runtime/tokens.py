@@ -67,7 +67,7 @@ class TokenFile:
             return []
         except OSError as error:
             raise ConfigError(f"{self.path}: cannot be read: {error.strerror}") from error
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{self.path}: damaged: {error}; restore it, or remove it and make new tokens") from error
         if kept.version != _VERSION:
             raise ConfigError(f"{self.path}: has version {kept.version}, and this program reads {_VERSION}")

@@ -129,7 +129,7 @@ def open_base(folder: Path) -> Base:
     """The base in a folder."""
     try:
         manifest = msgspec.json.decode((folder / _MANIFEST).read_bytes(), type=_Manifest)
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise SnapshotError(f"{folder} holds no base of subscriptions: {error}") from error
     if manifest.format != FORMAT:
         raise SnapshotError(f"{folder} has format {manifest.format}; this version reads {FORMAT}")

@@ -81,6 +81,6 @@ def read_commit(output: Path, batch_id: int) -> CommittedBatch:
     folder = batch_folder(output, batch_id)
     try:
         commit = msgspec.json.decode((folder / COMMIT).read_bytes(), type=Commit)
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise OutputError(f"{folder / COMMIT}: not a record of a commit: {error}") from error
     return CommittedBatch(**msgspec.structs.asdict(commit), folder=folder)

@@ -120,7 +120,7 @@ def decode_member(data: bytes) -> Member | None:
     """The broker that a znode tells of; None if it is none, or of a release that we do not understand."""
     try:
         return _member.decode(data)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 
@@ -128,7 +128,7 @@ def decode_offer(znode: Znode) -> TopicOffer | None:
     """What a topic offers; None: nothing yet."""
     try:
         offer = _offer.decode(znode.data) if znode.data else None
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     return None if offer is None else msgspec.structs.replace(offer, version=znode.version - 1)
 
@@ -137,7 +137,7 @@ def decode_counts(data: bytes) -> EndpointCounts:
     """How many endpoints an edge has."""
     try:
         return _counts.decode(data)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return EndpointCounts()
 
 

@@ -227,5 +227,5 @@ def _commit_key(batch_id: int) -> str:
 def _decoded(place: str, content: bytes) -> BucketCommit:
     try:
         return msgspec.json.decode(content, type=BucketCommit)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise OutputError(f"{place}: not a record of a commit: {error}") from error

@@ -24,7 +24,7 @@ def saved(folder: Path) -> Beginning | None:
     flush_folder(folder)  # the run that wrote it may have been killed before it did this
     try:
         return msgspec.json.decode(path.read_bytes(), type=Beginning)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: it is damaged ({error}); restore it, or start with a new checkpoint") from error
 
 

@@ -55,6 +55,6 @@ class Reached:
         nothing = _Reached(self._digest, NONE_YET, has_rows=False)
         try:
             found = msgspec.json.decode(self._path.read_bytes(), type=_Reached)
-        except (FileNotFoundError, msgspec.MsgspecError):
+        except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
             return nothing
         return found if found.table == self._digest else nothing
