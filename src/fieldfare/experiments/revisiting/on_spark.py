@@ -68,8 +68,7 @@ def run_on_spark(spark: SparkSession, way: Way, workload: Workload, scale: Scale
         runner.start()
         try:
             watcher.wait_for(files.events)
-            backlog = watcher.batches[1:] or watcher.batches
-            throughput = sum(batch.events for batch in backlog) / sum(batch.seconds for batch in backlog)
+            throughput = watcher.events_per_second()
             rate = rate_for(workload.application.events_per_second, throughput)
             measured_from = len(watcher.batches)
             _pace(files, rate, scale.spark_pacing_seconds)
@@ -121,13 +120,20 @@ class _Batches(Watcher):
 
     def __init__(self) -> None:
         self.batches: list[BatchSummary] = []
+        self.ended: list[float] = []  # time.monotonic() of each commit
         self.notices: list[str] = []
 
     def batch(self, summary: BatchSummary) -> None:
+        self.ended.append(time.monotonic())
         self.batches.append(summary)
 
     def notice(self, text: str) -> None:
         self.notices.append(text)
+
+    def events_per_second(self) -> float:
+        """From the commit of the first batch to that of the last: with all that Spark does between batches."""
+        events = sum(batch.events for batch in self.batches[1:])
+        return events / (self.ended[len(self.batches) - 1] - self.ended[0])
 
     def wait_for(self, events: int) -> None:
         """Wait until this many events have been matched."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SEED = 1
-BATCHES = 3  # of one run for throughput on Spark; the first warms up
+BATCHES = 6  # of one run for throughput on Spark; the first warms up
 FILES_PER_SECOND = 10  # in which events come to Spark
 
 
@@ -20,7 +20,7 @@ class Scale:
     rounds: int = 3  # all ways once, then all again: the machine is not equally fast for long
     saturating_seconds: float = 1.0
     pacing_seconds: float = 2.0
-    spark_events: int = 60_000  # of one run for throughput
+    spark_events: int = 120_000  # of one run for throughput
     spark_pacing_seconds: float = 3.0
     peer_subscriptions_max: int = 300  # peers are asked one by one
     matchers: int = 12  # of the simulated clusters
@@ -36,7 +36,7 @@ QUICK = Scale(
     rounds=1,
     saturating_seconds=0.3,
     pacing_seconds=0.6,
-    spark_events=20_000,
+    spark_events=24_000,
     spark_pacing_seconds=1.5,
     peer_subscriptions_max=100,
     matchers=6,
