@@ -30,9 +30,7 @@ _INSTEAD = {
     **dict.fromkeys(("regexp_matches", "regexp_full_match"), "write RLIKE"),
     **dict.fromkeys(("dateadd", "timestampadd", "add_months"), "write at + INTERVAL 1 MONTH, or another unit"),
     "timestampdiff": "write unix_seconds(b) - unix_seconds(a), or datediff(b, a)",
-    **dict.fromkeys(
-        ("date_format", "to_char", "strftime"), "write cast(date(at) AS string), year(at), hour(at) or dayname(at)"
-    ),
+    **dict.fromkeys(("to_char", "strftime"), "write date_format(at, 'yyyy-MM-dd'), year(at) or hour(at)"),
     "from_unixtime": "write cast(timestamp_seconds(x) AS string)",
     "epoch": "write unix_seconds(at)",
     **dict.fromkeys(("decimal", "numeric", "dec"), "numbers are 64 bits: use double or bigint"),

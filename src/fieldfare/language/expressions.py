@@ -6,8 +6,9 @@ Implicit conversions become explicit here, so that whatever evaluates an express
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -23,6 +24,7 @@ from fieldfare.language.literals import settled
 from fieldfare.language.network_functions import block_bounds
 from fieldfare.language.patterns import MalformedPatternError, parse_pattern
 from fieldfare.language.scalars import RELATIONS, constant
+from fieldfare.language.time_formats import known_format
 from fieldfare.language.time_functions import known_unit
 from fieldfare.language.times import DAY_MICROSECONDS, parse_date, parse_timestamp
 from fieldfare.language.zones import zone_of
@@ -55,6 +57,13 @@ _KINDS = {
     Section.STRING: Kind.TEXT,
     Section.TIME: Kind.TIME,
     Section.NAN: Kind.LIST,
+}
+_ZONE = "a zone, such as 'Europe/Berlin'"
+_WORDS: dict[str, tuple[int, Callable[[str], Any], str]] = {  # arguments that must be literals of a known kind
+    "date_trunc": (0, known_unit, "a unit, such as 'DAY'"),
+    "from_utc_timestamp": (1, zone_of, _ZONE),
+    "to_utc_timestamp": (1, zone_of, _ZONE),
+    "date_format": (1, known_format, "a pattern of yyyy, MM, dd, HH, mm, ss, SSS, EEE, MMM, a and texts in quotes"),
 }
 _CHOICES = {"case", "coalesce", "greatest", "least"}
 _READERS = {Kind.TIME: "time_of", Kind.DATE: "date_of"}
@@ -314,12 +323,10 @@ class Expressions:
 
     def _check_words(self, name: str, arguments: Sequence[Expression], position: int | None) -> None:
         """Check arguments that say what a function does, and so must be literals."""
-        place = {"date_trunc": 0, "from_utc_timestamp": 1, "to_utc_timestamp": 1}.get(name)
-        if place is not None:
+        if name in _WORDS:
+            place, known, example = _WORDS[name]
             word = arguments[place]
-            known = known_unit if name == "date_trunc" else zone_of
             if not isinstance(word, Literal) or not known(str(word.value)):
-                example = "a unit, such as 'DAY'" if name == "date_trunc" else "a zone, such as 'Europe/Berlin'"
                 raise ConditionTypeError(f"{name} needs {example}", self.text, position)
         if name == "like":
             pattern, escape = arguments[1:]

@@ -18,6 +18,7 @@ from fieldfare.language import places, regular_expressions
 from fieldfare.language import text_functions as text
 from fieldfare.language import time_functions as time
 from fieldfare.language.kinds import Kind
+from fieldfare.language.time_formats import date_format
 from fieldfare.language.times import format_timestamp
 
 BOOLEAN, INTEGER, NUMBER, TEXT, DATE, TIME = (
@@ -117,6 +118,7 @@ FUNCTIONS: dict[str, Function] = {
     "trunc": Function((DATE, TEXT), DATE, day.trunc),
     "make_date": Function((INTEGER, INTEGER, INTEGER), DATE, day.make_date),
     "weekofyear": Function((DATE,), INTEGER, day.week_of_year),
+    "date_format": Function((TIME, TEXT), TEXT, date_format),
     "dayname": Function((DATE,), TEXT, day.day_name),
     "monthname": Function((DATE,), TEXT, day.month_name),
     "unix_timestamp": Function((TIME,), INTEGER, day.unix_timestamp, optional=1),  # without it, of now

@@ -75,6 +75,11 @@ _REFUSALS: list[tuple[type[exp.Expression] | tuple[type[exp.Expression], ...], s
         {"->"},
         "an arrow is supported only in exists and forall: exists(items, i -> i > 5)",
     ),
+    (
+        exp.Array,
+        {"["},
+        "[ ] stands behind an attribute: write array(1, 2) for a list, and get(array(1, 2), 0) for its first member",
+    ),
     (exp.Tuple, set(), "a list of values is supported only after IN"),
     (exp.Between, {"SYMMETRIC"}, "BETWEEN SYMMETRIC is not supported: give the smaller value first"),
 ]

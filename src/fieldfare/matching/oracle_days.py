@@ -5,6 +5,7 @@ from __future__ import annotations
 import calendar
 import datetime
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +50,20 @@ def of_instant(name: str, microseconds: int) -> int:
     if name == "unix_timestamp":
         return math.trunc(microseconds / 1_000_000)
     return microseconds // {"unix_seconds": 1_000_000, "unix_millis": 1_000, "unix_micros": 1}[name]
+
+
+def formatted(microseconds: int, pattern: str) -> str:
+    """A time by a pattern of Java's letters."""
+    when = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=microseconds)  # noqa: DTZ001
+    meanings = {
+        "yyyy": "%Y", "yy": "%y", "MMMM": "%B", "MMM": "%b", "MM": "%m", "M": str(when.month), "dd": "%d",
+        "d": str(when.day), "HH": "%H", "hh": "%I", "h": str(when.hour % 12 or 12), "mm": "%M", "ss": "%S",
+        "SSS": f"{when.microsecond // 1000:03}", "EEEE": "%A", "EEE": "%a", "a": "%p",
+    }  # fmt: skip
+    texts = re.split("'((?:[^']|'')*)'", pattern)
+    texts[::2] = [re.sub("([a-zA-Z])\\1*", lambda letters: meanings[letters[0]], text) for text in texts[::2]]
+    texts[1::2] = [text.replace("''", "'") for text in texts[1::2]]
+    return when.strftime("".join(texts))
 
 
 def made(year: int, month: int, day: int) -> datetime.date | None:

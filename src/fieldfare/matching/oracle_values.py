@@ -133,6 +133,9 @@ def _strict(name: str, arguments: list[Any]) -> Value:
         return None
     if name in days.DAY_FUNCTIONS | days.INSTANT_FUNCTIONS:
         return _of_days(name, arguments)
+    if name == "date_format":
+        at = time_of(arguments[0])
+        return None if at is None else days.formatted(at.microseconds, arguments[1])
     if name == "make_date":
         return _as_value(days.made(*arguments))
     if name in days.FROM_NUMBERS:

@@ -33,6 +33,7 @@ _LOCAL_TIMES = {"year", "quarter", "month", "day", "dayofyear", "dayofweek", "we
 _LOCAL_TIMES |= {
     "add_months",
     "date_add",
+    "date_format",
     "date_sub",
     "datediff",
     "dayname",
