@@ -62,7 +62,7 @@ def search_members(
             members.first_place,
             labelled.labels,
             labelled.owners,
-            distinct,
+            (distinct, members.all_alive),
             found,
             checked,
         )

@@ -132,6 +132,11 @@ class Members:
         """How matches of posted boxes are emitted."""
         return frozenset(np.unique(self.postings.modes).tolist())
 
+    @cached_property
+    def all_alive(self) -> bool:
+        """Whether no posted box was removed, so that the labels of whole lists are copied."""
+        return bool(self.postings.alive.all())
+
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""

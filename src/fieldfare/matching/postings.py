@@ -14,9 +14,12 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from fieldfare.geometry.prefetching import prefetch
 from fieldfare.matching.tree import CHECKED, DISTINCT
 
 _ONE = np.uint64(1)
+_FETCHED = 64  # boxes of a posting list that are fetched ahead
+_LINE_BYTES = 64  # what memory is read in
 
 
 class Postings(NamedTuple):
@@ -50,11 +53,13 @@ class Found(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def match_members(postings, events, members, first, first_place, labels, owners, distinct, found, checked):  # type: ignore[no-untyped-def]
+def match_members(postings, events, members, first, first_place, labels, owners, ways, found, checked):  # type: ignore[no-untyped-def]
     """Match the events from `first` on; return the event it came to, the pairs to be checked, and the room it needs.
 
-    An event that might overflow an output is not begun, so that the caller can enlarge the output and go on.
+    An event that might overflow an output is not begun, so that the caller can enlarge the output and go on. While an
+    event is matched, the processor fetches what the next two will read: posting lists lie at random places.
     """
+    distinct, all_alive = ways
     starts, plain_ends, seconds = postings.starts, postings.plain_ends, postings.seconds
     member_starts, asked = postings.member_starts, postings.members
     interval_starts, interval_axes = postings.interval_starts, postings.interval_axes
@@ -63,11 +68,18 @@ def match_members(postings, events, members, first, first_place, labels, owners,
     low, high, attributes = events
     offsets, slots = members
     values, ends, checked_events, checked_places, seen = found
-    has, touched = np.zeros((len(starts) >> 6) + 1, np.uint64), np.zeros(1, np.int64)
+    has = np.zeros((len(starts) >> 6) + 1, np.uint64)
     distinct_slots = np.empty(len(starts), np.int32)
     written, checks = ends[first], len(checked_events) > 0
     for event in range(first, len(ends) - 1):
         row = event * attributes
+        if event + 2 < len(ends):
+            _fetch_lists(postings, members, event + 1, first_place, labels)
+        if event + 3 < len(ends):
+            for k in range(offsets[event + 2], offsets[event + 3]):
+                if slots[k] >= 0:
+                    prefetch(starts, np.int64(slots[k]))  # type: ignore[call-arg]  # Numba gives the first
+                    prefetch(plain_ends, np.int64(slots[k]))
         count, bound = 0, 0
         for k in range(offsets[event], offsets[event + 1]):
             slot = slots[k]
@@ -76,15 +88,17 @@ def match_members(postings, events, members, first, first_place, labels, owners,
                 distinct_slots[count] = slot
                 count += 1
                 bound += starts[slot + 1] - starts[slot]
-                # Read what will be needed: here the processor waits for many lists at once, below for one at a time.
-                if starts[slot] < starts[slot + 1]:
-                    touched[0] ^= labels[first_place + starts[slot]] ^ seconds[starts[slot + 1] - 1]
         if written + bound > len(values) or (checks and checked + bound > len(checked_events)):
             return event, checked, bound
         for k in range(count):
             slot = distinct_slots[k]
             place, end = np.uint64(starts[slot]), np.uint64(starts[slot + 1])
             plain_end = place if distinct else np.uint64(plain_ends[slot])
+            if all_alive:
+                for copied in range(plain_end - place):
+                    values[np.uint64(written) + copied] = labels[np.uint64(first_place) + place + copied]
+                written += np.int64(plain_end - place)
+                place = plain_end
             while place < plain_end:
                 values[np.uint64(written)] = labels[np.uint64(first_place) + place]
                 written += alive[place]
@@ -123,6 +137,20 @@ def match_members(postings, events, members, first, first_place, labels, owners,
             has[distinct_slots[k] >> 6] = 0
         ends[event + 1] = written
     return len(ends) - 1, checked, 0
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _fetch_lists(postings, members, event, first_place, labels):  # type: ignore[no-untyped-def]
+    """Begin to load the posting lists of an event, or of each its first part: the processor guesses the rest."""
+    starts, plain_ends, seconds = postings.starts, postings.plain_ends, postings.seconds
+    offsets, slots = members
+    for k in range(offsets[event], offsets[event + 1]):
+        if slots[k] >= 0:
+            start, plain_end, end = starts[slots[k]], plain_ends[slots[k]], starts[slots[k] + 1]
+            for place in range(start, min(plain_end, start + _FETCHED), _LINE_BYTES // labels.itemsize):
+                prefetch(labels, first_place + place)  # type: ignore[call-arg]
+            for place in range(plain_end, min(end, plain_end + _FETCHED), _LINE_BYTES // seconds.itemsize):
+                prefetch(seconds, place)  # type: ignore[call-arg]
 
 
 @njit(cache=True, nogil=True)

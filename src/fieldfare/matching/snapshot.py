@@ -33,12 +33,12 @@ from fieldfare.matching.residual import Residuals
 from fieldfare.matching.segment import Segment
 from fieldfare.matching.slots import Grid
 from fieldfare.matching.tree import Tree, fine_of_exact, without_codes
-from fieldfare.matching.vocabulary import Vocabulary
+from fieldfare.matching.vocabulary import Vocabulary, cells_of
 from fieldfare.model import NOW, AxisKey, Derived
 
-FORMAT = 6
-_READABLE = (2, 3, 4, 5, FORMAT)
-# 2 had no derived axes, 3 no members of lists, 4 exact bounds in place of fine ones, 5 no codes.
+FORMAT = 7
+_READABLE = (2, 3, 4, 5, 6, FORMAT)
+# 2 had no derived axes, 3 no members of lists, 4 exact bounds in place of fine ones, 5 no codes, 6 no cells.
 _ALIGNMENT = 64
 Manifest = TypeVar("Manifest", bound=msgspec.Struct)
 _MANIFEST, _ARRAYS, _IDS = "index.json", "arrays.bin", "ids.arrow"
@@ -282,11 +282,17 @@ def _members(described: _Segment, arrays: Mapping[str, npt.NDArray[Any]]) -> Mem
         return None
     return Members(
         tuple(map(Derived, described.lists)),
-        Vocabulary(**{field: arrays[f"vocabulary.{field}"] for field in Vocabulary._fields}),
+        _vocabulary(arrays),
         Postings(**{field: arrays[f"postings.{field}"] for field in Postings._fields}),
         described.first_place,
         *(arrays[f"tested.{name}"] for name in ("places", "starts", "members")),
     )
+
+
+def _vocabulary(arrays: Mapping[str, npt.NDArray[Any]]) -> Vocabulary:
+    offsets, data, kinds = (arrays[f"vocabulary.{field}"] for field in ("offsets", "data", "kinds"))
+    cells = arrays.get("vocabulary.cells")  # formats before 7 had another table
+    return Vocabulary(offsets, data, kinds, cells_of(offsets, data, kinds) if cells is None else cells)
 
 
 def _axis(number: int, described: _Axis, arrays: Mapping[str, npt.NDArray[Any]]) -> Axis:

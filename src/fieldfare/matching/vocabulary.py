@@ -2,6 +2,9 @@
 
 A value is its bytes and its kind, so that texts, numbers, booleans and times are found in one way. Integers beyond
 2**53 are a kind of their own, for as floats two of them can be one.
+
+Events have most of their values in no vocabulary or in a place of memory that was not read lately. So a cell of the
+table has a short value's bytes in itself, and cells are fetched ahead of their use.
 """
 
 from __future__ import annotations
@@ -14,14 +17,18 @@ import numpy.typing as npt
 from numba import njit
 
 from fieldfare.boxes import Cuts, MemberColumn
+from fieldfare.geometry.prefetching import prefetch
 from fieldfare.matching.batch import Piece, Texts, Values
 from fieldfare.model import EXACT_INTEGER_MAX, Section
 
 Slots = npt.NDArray[np.int32]
+Cells = npt.NDArray[np.uint64]
 _LARGE = 7  # the kind of large integers; the others are sections
 _KINDS = 8
-_EMPTY = np.uint64(0)
-_PRIME, _BASIS = np.uint64(0x100000001B3), np.uint64(0xCBF29CE484222325)
+_SHORT = 8  # bytes of a value that a cell has in itself
+_LONG = 15  # stands for a longer value's length
+_AHEAD = 64  # values whose cells are fetched together
+_PRIME, _BASIS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xCBF29CE484222325)
 
 
 class Vocabulary(NamedTuple):
@@ -30,7 +37,7 @@ class Vocabulary(NamedTuple):
     offsets: npt.NDArray[np.int64]
     data: npt.NDArray[np.uint8]
     kinds: npt.NDArray[np.int32]  # 8 times the number of the list, and the kind
-    table: npt.NDArray[np.uint64]  # open addressing: half of the hash, and the slot plus one
+    cells: Cells  # open addressing, two numbers each: see _cell
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -50,10 +57,14 @@ def vocabulary_of(columns: Sequence[MemberColumn]) -> tuple[Vocabulary, Slots]:
     kinds = np.fromiter((kind for kind, _ in keys), np.int32, len(keys))[order]
     new_number = np.empty(len(keys), np.int32)
     new_number[order] = np.arange(len(keys), dtype=np.int32)
-    size = 1 << max(4, (2 * len(numbers)).bit_length())
-    table = np.zeros(size, np.uint64)
-    _fill(texts.offsets, texts.data, kinds, table)
-    return Vocabulary(texts.offsets, texts.data, kinds, table), new_number[found]
+    return Vocabulary(texts.offsets, texts.data, kinds, cells_of(texts.offsets, texts.data, kinds)), new_number[found]
+
+
+def cells_of(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8], kinds: npt.NDArray[np.int32]) -> Cells:
+    """The table of a vocabulary, at most half full."""
+    cells = np.zeros(2 << max(4, (2 * len(kinds)).bit_length()), np.uint64)
+    _fill(offsets, data, kinds, cells)
+    return cells
 
 
 def _keys(number: int, values: Cuts) -> list[tuple[int, bytes]]:
@@ -136,47 +147,77 @@ def _found(vocabulary: Vocabulary, texts: Texts, kind: int) -> Slots:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _hash(data, start, end, kind):  # type: ignore[no-untyped-def]
-    state = _BASIS ^ np.uint64(kind)
-    for k in range(start, end):
-        state = (state ^ np.uint64(data[k])) * _PRIME
+def _cell(data, start, end, kind):  # type: ignore[no-untyped-def]
+    """The content of a value's cell, the upper half of the number after it, and a hash that says where it may stand.
+
+    The content is the value itself if it is short, or else a hash. The upper half has the kind and the length, the
+    lower half, which is not made here, the slot plus one; so an empty cell is 0.
+    """
+    length = end - start
+    content = np.uint64(0)
+    if length <= _SHORT:
+        for k in range(length):
+            content |= np.uint64(data[start + k]) << np.uint64(8 * k)
+        upper = np.uint64(kind) << np.uint64(4) | np.uint64(length)
+    else:
+        content = _BASIS
+        for k in range(start, end):
+            content = (content ^ np.uint64(data[k])) * _PRIME
+            content ^= content >> np.uint64(32)
+        upper = np.uint64(kind) << np.uint64(4) | np.uint64(_LONG)
+    state = (content ^ (upper << np.uint64(20))) * _PRIME
     state ^= state >> np.uint64(32)
-    state *= np.uint64(0x9E3779B97F4A7C15)
-    return state ^ (state >> np.uint64(29))
+    state *= _PRIME
+    return content, upper, state ^ (state >> np.uint64(29))
 
 
 @njit(cache=True, nogil=True)
-def _fill(offsets, data, kinds, table):  # type: ignore[no-untyped-def]
-    mask = np.uint64(len(table) - 1)
+def _fill(offsets, data, kinds, cells):  # type: ignore[no-untyped-def]
+    mask = np.uint64(len(cells) // 2 - 1)
     for slot in range(len(kinds)):
-        state = _hash(data, offsets[slot], offsets[slot + 1], kinds[slot])
+        content, upper, state = _cell(data, offsets[slot], offsets[slot + 1], kinds[slot])
         at = state & mask
-        while table[at] != _EMPTY:
+        while cells[np.uint64(2) * at + np.uint64(1)]:
             at = (at + np.uint64(1)) & mask
-        table[at] = (state & np.uint64(0xFFFFFFFF00000000)) | np.uint64(slot + 1)
+        cells[np.uint64(2) * at] = content
+        cells[np.uint64(2) * at + np.uint64(1)] = upper << np.uint64(32) | np.uint64(slot + 1)
 
 
 @njit(cache=True, nogil=True)
 def _look_up(offsets, data, kind, vocabulary, slots):  # type: ignore[no-untyped-def]
-    own_offsets, own_data, kinds, table = vocabulary
-    mask = np.uint64(len(table) - 1)
-    upper, lower = np.uint64(0xFFFFFFFF00000000), np.uint64(0xFFFFFFFF)
-    for i in range(len(slots)):
-        start, end = offsets[i], offsets[i + 1]
-        state = _hash(data, start, end, kind)
-        at = state & mask
-        found = np.int64(-1)
-        while table[at] != _EMPTY:
-            if table[at] & upper == state & upper:
-                slot = np.int64(table[at] & lower) - 1
-                begin = own_offsets[slot]
-                is_same = kinds[slot] == kind and own_offsets[slot + 1] - begin == end - start
-                k = np.int64(0)
-                while is_same and k < end - start:
-                    is_same = own_data[begin + k] == data[start + k]
-                    k += 1
-                if is_same:
-                    found = slot
-                    break
-            at = (at + np.uint64(1)) & mask
-        slots[i] = found
+    own_offsets, own_data, _, cells = vocabulary
+    one, two, half = np.uint64(1), np.uint64(2), np.uint64(32)
+    mask = np.uint64(len(cells) // 2 - 1)
+    contents, uppers, places = np.empty(_AHEAD, np.uint64), np.empty(_AHEAD, np.uint64), np.empty(_AHEAD, np.uint64)
+    for first in range(0, len(slots), _AHEAD):
+        count = min(_AHEAD, len(slots) - first)
+        for k in range(count):
+            contents[k], uppers[k], state = _cell(data, offsets[first + k], offsets[first + k + 1], kind)
+            places[k] = state & mask
+            prefetch(cells, np.int64(two * places[k]))  # type: ignore[call-arg]  # Numba gives the first
+        for k in range(count):
+            at, found = places[k], np.int64(-1)
+            rest = cells[two * at + one]
+            while rest:
+                if rest >> half == uppers[k] and cells[two * at] == contents[k]:
+                    slot = np.int64(rest & np.uint64(0xFFFFFFFF)) - 1
+                    start, end = offsets[first + k], offsets[first + k + 1]
+                    if end - start <= _SHORT or _is_same(
+                        own_data, own_offsets[slot], own_offsets[slot + 1], data, start, end
+                    ):
+                        found = slot
+                        break
+                at = (at + one) & mask
+                rest = cells[two * at + one]
+            slots[first + k] = found
+
+
+@njit(cache=True, nogil=True)
+def _is_same(one, one_start, one_end, other, start, end):  # type: ignore[no-untyped-def]
+    length = end - start
+    if one_end - one_start != length:
+        return False
+    k = 0
+    while k < length and one[one_start + k] == other[start + k]:
+        k += 1
+    return k == length
