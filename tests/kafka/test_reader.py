@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +24,8 @@ from fieldfare.pipeline.kafka.planner import TopicPlanner
 from fieldfare.pipeline.kafka.ranges import Range
 from fieldfare.pipeline.kafka.reader import RangeReader
 from fieldfare.pipeline.kafka.sampling import first_messages, schema_of
+from fieldfare.pipeline.kafka.saved_start import saved
+from fieldfare.pipeline.kafka.source import KafkaSource
 
 FAULT = pa.struct([("place", pa.string()), ("reason", pa.string()), ("raw", pa.string())])
 SCHEMA = pa.schema([("n", pa.int64()), ("_appended_at", pa.timestamp("us", "UTC")), ("_fault", FAULT)])
@@ -109,6 +113,40 @@ def test_a_short_range_beside_a_long_one_gets_no_more_than_it_should(broker: Bro
         broker.send(topic, events(*range(10_000 * partition, 10_000 * partition + 6_000)), partition)
     found = numbers(topic, [Range(0, 3, 10, 0, 0), Range(1, 0, 5_000, 0, 0)])
     assert sorted(found) == [*range(3, 10), *range(10_000, 15_000)]
+
+
+def test_workers_that_take_turns_read_every_range_whole(broker: Broker) -> None:
+    """Each goes on with what has come to it meanwhile; one that is new at every range is the measure."""
+    rng = random.Random(7)
+    topic = broker.topic(2)
+    sent = 0
+    committed: list[int] = []
+    found: list[int] = []
+    plan, parts = Plan(topic), list[Range]()
+    for step in range(40):
+        for partition in range(2):
+            some, commit = list(range(sent, sent + rng.randrange(60))), rng.random() < 0.7
+            sent += len(some)
+            committed += some if commit else []
+            broker.transaction(topic, events(*some), commit=commit, partition=partition)
+        if rng.random() < 0.8:  # else the same ranges again, as after a crash
+            plan.source._offsets_max = rng.choice([10, 50, 1_000])
+            parts = plan.next()
+            found += numbers(topic, parts, f"new-{step}")
+        assert sorted(numbers(topic, parts, rng.choice("abc"))) == sorted(numbers(topic, parts, f"other-{step}"))
+    plan.source._offsets_max = 1_000_000
+    found += numbers(topic, plan.next(), "a")
+    assert sorted(found) == committed
+
+
+def test_what_retention_took_from_a_worker_that_others_outran_is_no_loss(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, events(*range(100)))
+    assert numbers(topic, [Range(0, 0, 100, 0, 0)], "slow") == list(range(100))
+    broker.send(topic, events(*range(100, 5_000)))
+    broker.remove_before(topic, 0, 4_000)
+    assert numbers(topic, [Range(0, 4_500, 4_600, 0, 0)], "slow") == list(range(4_500, 4_600))
+    assert numbers(topic, [Range(0, 4_600, 5_000, 0, 0)], "slow") == list(range(4_600, 5_000))
 
 
 def test_compaction_gaps_do_no_harm(broker: Broker) -> None:
@@ -214,6 +252,22 @@ def test_a_starting_point_is_resolved_once(broker: Broker) -> None:
     broker.send(topic, events(4))
     assert plan.started().beginning() == {"0": 3, "1": 0}  # also when batch 0 is run again
     assert plan.read() == [4]
+
+
+def test_a_starting_point_is_saved_before_anything_is_read(broker: Broker, tmp_path: Path) -> None:
+    topic = broker.topic(2)
+    broker.send(topic, events(1, 2, 3))
+    source = KafkaSource(topic, tmp_path / "state", "n BIGINT", starting="latest")
+    assert source.is_ready()
+    broker.send(topic, events(4))
+    assert KafkaSource(topic, tmp_path / "state", "n BIGINT", starting="latest").is_ready()  # a run that was killed
+    beginning = saved(tmp_path / "state")
+    assert beginning is not None
+    assert beginning.offsets == {0: 3, 1: 0}
+    assert beginning.topic_id == TopicWatch(topic).partitions()[0]
+    (tmp_path / "state" / "kafka_start.json").write_text('{"topic"')
+    with pytest.raises(InputError, match="damaged"):
+        source.is_ready()
 
 
 def test_starting_points_of_all_kinds(broker: Broker) -> None:
